@@ -1,0 +1,1 @@
+"""One module per coding agent, and the pipeline that is the same for all of them."""

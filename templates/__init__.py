@@ -1,0 +1,1 @@
+"""Markdown that ships with memu-fs."""
