@@ -220,6 +220,3 @@ def _reason(error: OSError) -> str:
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return "the store cannot be written to"
     return error.strerror or str(error)
-
-
-

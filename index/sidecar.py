@@ -1,0 +1,194 @@
+"""A store's index as a whole: open it, bring it level, rebuild it beside itself, publish."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from memu_fs.errors import MemuError
+from memu_fs.files import replace_file
+from memu_fs.index import folders
+from memu_fs.index.base import Stamp
+from memu_fs.index.embedder import Embedder, EmbedderError, EmbedderSettings, make_embedder
+from memu_fs.index.folders import IndexBusyError
+from memu_fs.index.lance import SCHEMA_VERSION, IndexUnusableError, LanceIndex
+from memu_fs.index.scan import Scan, scan
+from memu_fs.index.slice import SLICER_VERSION
+from memu_fs.index.sync import Embedding, MassRemovalError, Progress, Report, bring_level, keep_vectors
+from memu_fs.index.terms import TERMS_VERSION
+from memu_fs.index.vector_cache import VectorCache
+from memu_fs.store import Store
+
+#: Slices and terms are one version to an index: either change needs a rebuild.
+CUT_VERSION = SLICER_VERSION * 1000 + TERMS_VERSION
+
+
+class NotWritableError(MemuError):
+    """The index cannot be kept where it should be."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"The index folder {folder} cannot be written: {reason}. "
+            "Move it with: memu-fs config set index_location FOLDER"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How level the index is before a retrieve."""
+
+    scan: Scan
+    stale: int
+    reason: str | None  #: why it could not be brought level, or is searched by keywords alone
+
+
+class Sidecar:
+    """The index of one store on this device."""
+
+    def __init__(self, store: Store, settings: EmbedderSettings, location: Path | None = None) -> None:
+        self.store = store
+        self.settings = settings
+        self.location = location or store.private / "index"
+        self._open: LanceIndex | None = None
+        self._folder: Path | None = None
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder that the settings name; loading it may take a second."""
+        return make_embedder(self.settings)
+
+    @property
+    def stamp(self) -> Stamp:
+        """What an index made now would carry."""
+        return Stamp(SCHEMA_VERSION, CUT_VERSION, self.embedder.space, self.embedder.dimension)
+
+    def index(self) -> LanceIndex | None:
+        """Open the published index, or the one that replaced it since; ``None`` when there is none.
+
+        Raises:
+            IndexUnusableError: when it is damaged or of another version.
+        """
+        folder = folders.current_folder(self.location)
+        if folder != self._folder or self._open is None:
+            self.close()
+            if folder is not None:
+                self._open = LanceIndex.open(folder)
+                if self._open.stamp.slicer != CUT_VERSION:
+                    self.close()
+                    raise IndexUnusableError(folder, "it was made by another version of memu-fs")
+            self._folder = folder
+        return self._open
+
+    def close(self) -> None:
+        """Let go of the open index."""
+        if self._open is not None:
+            self._open.close()
+        self._open = self._folder = None
+
+    def update(self, *, force: bool = False, progress: Progress | None = None) -> Report:
+        """Bring the index level; make it anew where it is missing, unusable or of another embedding space.
+
+        Raises:
+            IndexBusyError: when another writer keeps the lock.
+            EmbedderError: when texts cannot be embedded; what is published stays.
+        """
+        self._prepare()
+        with folders.writer_lock(self.location, timeout=600):
+            if not self._is_current():
+                return self._rebuild(progress)
+            return self._pass(None, force, progress)
+
+    def rebuild(self, *, progress: Progress | None = None) -> Report:
+        """Make the index anew beside the published one; publish it when it is complete."""
+        self._prepare()
+        with folders.writer_lock(self.location, timeout=600):
+            return self._rebuild(progress)
+
+    def level(self, seconds: float) -> Level:
+        """Bring the index level as far as ``seconds`` allow, and say how far it is."""
+        found, reason = self._scan()
+        if found.stale == 0 and not found.touched and reason is None:
+            return Level(found, 0, None)
+        try:
+            self._prepare()
+            with folders.writer_lock(self.location, timeout=0):
+                if not self._is_usable():
+                    self._start_anew()
+                elif not self._is_current():
+                    return Level(found, found.stale, "the index holds another embedding space: run memu-fs index")
+                report = self._pass(seconds, False, None)
+                return Level(found, report.stale, None)
+        except IndexBusyError:
+            return Level(found, found.stale, "another process is writing the index")
+        except MassRemovalError as error:
+            return Level(found, found.stale, str(error))
+        except (EmbedderError, NotWritableError) as error:
+            return Level(found, found.stale, str(error))
+
+    def scan(self) -> Scan:
+        """Compare the files with the index without changing anything."""
+        return self._scan()[0]
+
+    def _scan(self) -> tuple[Scan, str | None]:
+        try:
+            index = self.index()
+            return scan(self.store, index.files() if index else {}, time.time_ns()), None
+        except IndexUnusableError as error:
+            return scan(self.store, {}, time.time_ns()), str(error)
+
+    def _is_usable(self) -> bool:
+        try:
+            return self.index() is not None
+        except IndexUnusableError:
+            return False
+
+    def _is_current(self) -> bool:
+        return self._is_usable() and self._open is not None and self._open.stamp == self.stamp
+
+    def _start_anew(self) -> None:
+        """Publish an empty index, for a retrieve that can only fill a part of it in its time."""
+        folder = folders.new_folder(self.location)
+        LanceIndex.create(folder, self.stamp).close()
+        folders.publish(self.location, folder)
+
+    def _embedding(self) -> Embedding:
+        return Embedding(self.settings, self.embedder, VectorCache(self.store.private / "cache" / "vectors.sqlite"))
+
+    def _pass(self, seconds: float | None, force: bool, progress: Progress | None) -> Report:
+        index = self.index()
+        assert index is not None
+        report = bring_level(
+            self.store, index, self._embedding(), seconds=seconds, force=force, progress=progress
+        )
+        if report.changed and seconds is None:
+            index.maintain()
+            folders.remove_old(self.location)
+        return report
+
+    def _rebuild(self, progress: Progress | None) -> Report:
+        self.close()
+        folder = folders.new_folder(self.location)
+        embedding = self._embedding()
+        index = LanceIndex.create(folder, self.stamp)
+        try:
+            report = bring_level(self.store, index, embedding, progress=progress)
+            index.maintain()
+            keep_vectors(index, embedding)
+        finally:
+            index.close()
+        folders.publish(self.location, folder)
+        folders.remove_old(self.location)
+        return report
+
+    def _prepare(self) -> None:
+        """Make the private folder, which git never sees."""
+        try:
+            self.store.private.mkdir(exist_ok=True)
+            ignore = self.store.private / ".gitignore"
+            if not ignore.exists():
+                replace_file(ignore, b"*\n")
+            self.location.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotWritableError(self.location, error.strerror or str(error)) from None

@@ -1,0 +1,157 @@
+"""What memu-fs asks of git. Reading works without git; every answer is then empty."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from git import Git
+
+#: Nothing that a store or a project configures may run, and no answer depends on the user's taste or language.
+_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+_LOG = ("log", "--reverse", "--topo-order", "--format=%x01%at", "--name-status", "-M", "-z", "--relative")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When git first and last saw a file, RFC 3339 in UTC."""
+
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The work tree around a folder."""
+
+    top: Path
+    common_dir: Path  #: shared by all worktrees of one repository
+    head: str  #: commit id, or "" before the first commit
+    branch: str | None  #: ``None`` when HEAD is detached
+    state: str | None  #: ``merge``, ``rebase``, ``cherry-pick`` or ``revert`` in progress
+    is_locked: bool  #: an ``index.lock`` is there
+
+    @property
+    def main_top(self) -> Path:
+        """The folder of the main work tree."""
+        return self.common_dir.parent if self.common_dir.name == ".git" else self.top
+
+
+def is_installed() -> bool:
+    """Say whether a git command can be run."""
+    return _run(Path.cwd(), "version") is not None
+
+
+def repository(folder: Path) -> Repository | None:
+    """Describe the repository around ``folder``; ``None`` outside one, without git, or when git refuses."""
+    answer = _run(folder, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    if answer is None or len(lines := answer.split("\n")) != 3:
+        return None
+    git_dir = Path(lines[1])
+    common = (folder / lines[2]).resolve()
+    head = _run(folder, "rev-parse", "--verify", "--quiet", "HEAD") or ""
+    branch = _run(folder, "symbolic-ref", "--quiet", "--short", "HEAD")
+    lock = (git_dir / "index.lock").exists()
+    return Repository(Path(lines[0]), common, head, branch, _state(git_dir), lock)
+
+
+def file_times(root: Path, *, since: str = "", known: Mapping[str, Times] | None = None) -> dict[str, Times] | None:
+    """Read when each file below ``root`` was first and last changed, renames followed, in one pass.
+
+    Paths are relative to ``root``. With ``since``, a commit, only what came after it is read, on top of
+    ``known``. ``None`` when that cannot give what a full pass would: history was rewritten, or a file was
+    renamed from a path that is not known.
+    """
+    if since and _run(root, "merge-base", "--is-ancestor", since, "HEAD") is None:
+        return None
+    times = dict(known or {})
+    log = _run(root, *_LOG, f"{since}..HEAD" if since else "HEAD", ".") or ""
+    for at, status, old, new in _log_entries(log):
+        if status == "R" and since and old not in times:
+            return None
+        before = [times[path] for path in {old, new} if path in times and status != "D"]
+        if status != "D":
+            created = min([at, *(time.created_at for time in before)])
+            times[new] = Times(created, max([at, *(time.updated_at for time in before)]))
+    return times
+
+
+def project_of(folder: Path) -> tuple[str | None, Path]:
+    """Give the normalised remote of the repository around ``folder`` and the folder that names the project.
+
+    The remote is ``origin``, else the first; ``None`` when there is none.
+    """
+    found = repository(folder)
+    if found is None:
+        return None, folder.resolve()
+    remotes = (_run(folder, "remote") or "").split()
+    name = "origin" if "origin" in remotes else next(iter(remotes), None)
+    url = _run(folder, "config", "--get", f"remote.{name}.url") if name else None
+    return (normalise_remote(url) if url else None), found.main_top
+
+
+def normalise_remote(url: str) -> str | None:
+    """Give ``host/owner/repository`` for any form of a remote's address; ``None`` for a local path."""
+    text = url.strip()
+    if "://" in text:
+        parts = urlsplit(text)
+        if parts.scheme == "file" or not parts.hostname:
+            return None
+        host, path = parts.hostname, parts.path
+    elif ":" in text and "/" not in text.partition(":")[0] and len(text.partition(":")[0]) > 1:
+        host, _, path = text.rpartition("@")[2].partition(":")
+    else:
+        return None
+    path = path.strip("/").removesuffix(".git").strip("/")
+    return f"{host.lower()}/{path}" if path and ".." not in path.split("/") else None
+
+
+def _log_entries(log: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (time, status letter, old path, new path) of ``git log --name-status -z``, oldest first."""
+    at = ""
+    fields = iter(log.split("\0"))
+    for field in fields:
+        status = field.lstrip("\n")
+        if status.startswith("\x01"):
+            at = datetime.fromtimestamp(int(status[1:].strip() or 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        elif status[:1] in {"R", "C"}:
+            old, new = next(fields, ""), next(fields, "")
+            yield at, status[0], (old if status[0] == "R" else new), new
+        elif status:
+            path = next(fields, "")
+            yield at, status[0], path, path
+
+
+def _state(git_dir: Path) -> str | None:
+    marks = {
+        "MERGE_HEAD": "merge",
+        "rebase-merge": "rebase",
+        "rebase-apply": "rebase",
+        "CHERRY_PICK_HEAD": "cherry-pick",
+        "REVERT_HEAD": "revert",
+    }
+    return next((state for mark, state in marks.items() if (git_dir / mark).exists()), None)
+
+
+def _run(folder: Path, *arguments: str) -> str | None:
+    """Run git quietly; ``None`` when it fails or is not there."""
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    import git
+
+    command: Git = git.Git(folder)
+    try:
+        answer = command.execute(
+            ["git", *_QUIET, *arguments],
+            env={"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            strip_newline_in_stdout=True,
+            stdout_as_string=True,
+        )
+    except (git.GitCommandError, git.GitCommandNotFound, OSError):
+        return None
+    return str(answer)

@@ -1,0 +1,74 @@
+"""Describe recall files in the shapes of the protocol."""
+
+from __future__ import annotations
+
+import re
+
+from memu_fs.backend import ListedFile
+from memu_fs.digests import file_id
+from memu_fs.git import Times
+from memu_fs.recall_file import RecallFile
+from memu_fs.secret_scan import redact
+from memu_fs.store import Store
+
+
+def times_of(file: RecallFile, times: Times | None) -> tuple[str | None, str | None]:
+    """Give when a file was created and updated: front matter first, else git, else unknown."""
+    created, updated = (_moment(file.meta.get(key)) for key in ("created", "updated"))
+    return created or (times.created_at if times else None), updated or (times.updated_at if times else None)
+
+
+def verified_state(file: RecallFile) -> str | None:
+    """Say whether a skill that carries ``verify`` was shown to work on this device; ``None`` for everything else."""
+    return "never" if file.track == "skill" and file.meta.get("verify") else None
+
+
+def url_of(file: RecallFile) -> str | None:
+    """Give the address that a resource describes."""
+    value = file.meta.get("url")
+    return str(value) if isinstance(value, str) and value else None
+
+
+def local_path_of(file: RecallFile) -> str | None:
+    """Give the path that a resource describes."""
+    value = file.meta.get("local_path")
+    return str(value) if isinstance(value, str) and value else None
+
+
+def caption_of(file: RecallFile) -> str:
+    """Say what a resource holds: its description, else its first line of text."""
+    return file.description or next((line.strip() for line in file.body.split("\n") if line.strip()), "")
+
+
+def content_of(file: RecallFile, allow: tuple[str, ...]) -> str:
+    """Give a file's body for an answer; secrets are replaced by their rule."""
+    return redact(file.body.replace("\r\n", "\n"), allow=allow)
+
+
+def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool) -> ListedFile:
+    """Describe one file of a listing."""
+    created, updated = times_of(file, times)
+    item = ListedFile(
+        id=file_id(store.marker.id, file.track, file.name),
+        track=file.track,
+        name=file.name,
+        title=file.title,
+        description=file.description,
+        path=file.path,
+        digest=file.digest,
+        scope=file.scope,
+        status=file.status,
+        origin=file.origin,
+        pinned=file.is_pinned,
+        tags=list(file.tags),
+        created_at=created,
+        updated_at=updated,
+    )
+    if content:
+        item["content"] = content_of(file, store.marker.allowed_secrets)
+    return item
+
+
+def _moment(value: object) -> str | None:
+    text = str(value) if value is not None else ""
+    return text if re.match(r"\d{4}-\d\d-\d\d", text) else None
