@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memu_fs.conflict_markers import blank_markers, find_markers
 from memu_fs.digests import segment_id
 from memu_fs.git import Times
 from memu_fs.index.base import FileState, Segment
@@ -19,9 +19,6 @@ from memu_fs.recall_file import RecallFile
 from memu_fs.secret_scan import SecretFinding, find_secrets
 from memu_fs.store import Page
 from memu_fs.trust import FORGOTTEN
-
-_MARKER_LINE = re.compile(r"(?m)^(?:<{7} .*|={7}|\|{7} .*|>{7} .*)\r?$")
-_CONFLICTED = re.compile(r"(?ms)^<{7} .*^={7}\r?$.*^>{7} ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +75,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def conflict_lines(body: str) -> list[int]:
-    """Give the 0-based lines of a body that hold git's conflict markers."""
-    if not _CONFLICTED.search(body):
-        return []
-    return [body.count("\n", 0, match.start()) for match in _MARKER_LINE.finditer(body)]
-
-
 def _cuts(part: RecallFile, file: RecallFile, allow: Sequence[str]) -> tuple[list[Slice], list[Problem]]:
-    body = part.body
     problems = []
-    if lines := conflict_lines(body):
+    if lines := find_markers(part.body):
         line = lines[0] + part.body_line
         problems.append(Problem(part.path, line, "conflict-markers", "git conflict markers; resolve them", "error"))
-        body = _MARKER_LINE.sub(lambda match: " " * len(match[0]), body)
-    cuts = list(slice_markdown(body, first_line=part.body_line, title=file.title))
+    cuts = list(slice_markdown(blank_markers(part.body), first_line=part.body_line, title=file.title))
     if (part is file and file.track == "skill") or (part is file and not cuts):
         cuts = [*_head(part), *cuts]
     elif part is file and cuts:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from memu_fs.errors import MemuError
-from memu_fs.files import replace_file
 from memu_fs.index import folders
 from memu_fs.index.base import Stamp
 from memu_fs.index.embedder import Embedder, EmbedderError, EmbedderSettings, make_embedder
@@ -19,7 +18,7 @@ from memu_fs.index.slice import SLICER_VERSION
 from memu_fs.index.sync import Embedding, MassRemovalError, Progress, Report, bring_level, keep_vectors
 from memu_fs.index.terms import TERMS_VERSION
 from memu_fs.index.vector_cache import VectorCache
-from memu_fs.store import Store
+from memu_fs.store import Store, make_private
 
 #: Slices and terms are one version to an index: either change needs a rebuild.
 CUT_VERSION = SLICER_VERSION * 1000 + TERMS_VERSION
@@ -159,9 +158,7 @@ class Sidecar:
     def _pass(self, seconds: float | None, force: bool, progress: Progress | None) -> Report:
         index = self.index()
         assert index is not None
-        report = bring_level(
-            self.store, index, self._embedding(), seconds=seconds, force=force, progress=progress
-        )
+        report = bring_level(self.store, index, self._embedding(), seconds=seconds, force=force, progress=progress)
         if report.changed and seconds is None:
             index.maintain()
             folders.remove_old(self.location)
@@ -185,10 +182,7 @@ class Sidecar:
     def _prepare(self) -> None:
         """Make the private folder, which git never sees."""
         try:
-            self.store.private.mkdir(exist_ok=True)
-            ignore = self.store.private / ".gitignore"
-            if not ignore.exists():
-                replace_file(ignore, b"*\n")
+            make_private(self.store.root)
             self.location.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NotWritableError(self.location, error.strerror or str(error)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from memu_fs import git
 from memu_fs.errors import MemuError
@@ -57,6 +57,10 @@ class Report:
     def changed(self) -> int:
         """How many files were added, edited or removed."""
         return self.added + self.edited + self.removed
+
+    def as_json(self) -> dict[str, object]:
+        """Give the shape of ``memu-fs index --json``."""
+        return {**asdict(self), "problems": [problem.as_json() for problem in self.problems]}
 
 
 @dataclass(frozen=True, slots=True)

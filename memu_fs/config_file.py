@@ -71,9 +71,9 @@ def _edit(path: Path, name: str, value: Value) -> str:
         raise ConfigError(f"{path} was not changed: {error}.") from None
 
 
-def read_secret(stream_text: str) -> str:
-    """Take a secret from the text of a file or standard input: its first line that is not empty."""
-    lines = [line.strip() for line in stream_text.splitlines() if line.strip()]
+def first_line(text: str) -> str:
+    """Take a value from the text of a file or standard input: its first line that is not empty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        raise MemuError("No secret was given: the input is empty.")
+        raise MemuError("No value was given: the input is empty.")
     return lines[0]

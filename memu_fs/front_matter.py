@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -83,6 +85,35 @@ def load(text: str) -> dict[str, object]:
 def dump(values: Mapping[str, object]) -> str:
     """Write a new front matter with both fences. Only for files that memu-fs itself creates."""
     return f"---\n{YAMLHandler().export(dict(values), sort_keys=False, allow_unicode=True)}\n---\n"
+
+
+def set_key(header: str, key: str, value: str, newline: str = "\n") -> str:
+    """Give ``header`` with one key set to a text; every other line stays byte for byte.
+
+    ``header`` is raw front matter with its fences, or "" for a file that has none.
+    """
+    text = f"{key}: {_scalar(value)}"
+    if not header:
+        return f"---{newline}{text}{newline}---{newline}"
+    lines = header.split("\n")
+    ending = "\r" if lines[0].endswith("\r") else ""
+    starts = [number for number, line in enumerate(lines[1:], 1) if re.match(rf"{re.escape(key)}\s*:", line)]
+    if not starts:
+        close = max(number for number, line in enumerate(lines) if line.rstrip() == "---")
+        return "\n".join([*lines[:close], text + ending, *lines[close:]])
+    after = starts[0] + 1
+    while re.match(r"[ \t]+\S", lines[after]):
+        after += 1
+    return "\n".join([*lines[: starts[0]], text + ending, *lines[after:]])
+
+
+def _scalar(value: str) -> str:
+    """Write a text on one line of YAML; quoted where plain YAML would read it as something else."""
+    try:
+        plain = yaml.safe_load(f"k: {value}") == {"k": value}
+    except (yaml.YAMLError, ValueError):
+        plain = False
+    return value if plain and "\n" not in value and "#" not in value else json.dumps(value, ensure_ascii=False)
 
 
 def _depth(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,6 +110,35 @@ def normalise_remote(url: str) -> str | None:
         return None
     path = path.strip("/").removesuffix(".git").strip("/")
     return f"{host.lower()}/{path}" if path and ".." not in path.split("/") else None
+
+
+def uncommitted(root: Path) -> list[str]:
+    """Give the paths below ``root`` that differ from the last commit, new files included."""
+    answer = _run(root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+    return [field[3:] for field in (answer or "").split("\0") if len(field) > 3]
+
+
+def init(folder: Path) -> bool:
+    """Make ``folder`` a repository; say whether that worked."""
+    return _run(folder, "init", "--quiet") is not None
+
+
+def commit_paths(root: Path, paths: Sequence[str], message: str) -> str | None:
+    """Commit exactly these paths; give the commit's id, or ``None`` where git cannot commit now.
+
+    Other changes, staged or not, stay as they are. A project's hooks neither run nor block.
+    """
+    found = repository(root)
+    if found is None or found.state is not None or not paths:
+        return None
+    settings = ["-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false"]
+    if _run(root, "var", "GIT_COMMITTER_IDENT") is None:
+        settings += ["-c", "user.name=memu-fs", "-c", "user.email=memu-fs@localhost"]
+    if _run(root, "add", "--intent-to-add", "--", *paths) is None:
+        return None
+    if _run(root, *settings, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", *paths) is None:
+        return None
+    return _run(root, "rev-parse", "HEAD")
 
 
 def _log_entries(log: str) -> Iterator[tuple[str, str, str, str]]:

@@ -36,18 +36,16 @@ from memu_fs.trust import is_recalled
 
 if TYPE_CHECKING:
     from memu_fs.index.embedder import EmbedderSettings
+    from memu_fs.index.sidecar import Sidecar
 
 
 class LocalMemory:
     """One or several stores of this machine; all but the first are only read."""
 
     def __init__(self, stores: Sequence[Store], config: Config | None = None) -> None:
-        from memu_fs.index.sidecar import Sidecar
-
         self.stores = tuple(stores)
         self.config = config if config is not None else load_config()
-        settings = embedder_settings(self.config)
-        self.sidecars = tuple(Sidecar(store, settings, index_location(self.config, store)) for store in self.stores)
+        self.sidecars = tuple(sidecar_for(store, self.config) for store in self.stores)
         self._times: dict[tuple[Path, str], dict[str, Times]] = {}
 
     @classmethod
@@ -76,7 +74,7 @@ class LocalMemory:
         wanted, store = read_filter(where), self.stores[0]
         check_limit(limit, MAX_PAGE)
         after = decode_cursor(cursor) if cursor else None
-        times = self._git_times(store)
+        times = self.git_times(store)
         today = datetime.date.today().isoformat()
         forgotten = store.tombstones()
         found: list[ListedFile] = []
@@ -134,12 +132,20 @@ class LocalMemory:
         """
         return commit_payload(self.stores[0], recall_files, resource, user)
 
-    def _git_times(self, store: Store) -> dict[str, Times]:
+    def git_times(self, store: Store) -> dict[str, Times]:
+        """Give git's times of a store's files, read once for each commit."""
         repository = git.repository(store.root)
         key = (store.root, repository.head if repository else "")
         if key not in self._times:
             self._times = {key: git.file_times(store.root) or {} if key[1] else {}}
         return self._times[key]
+
+
+def sidecar_for(store: Store, config: Config) -> Sidecar:
+    """Give the index of a store as the configuration wants it."""
+    from memu_fs.index.sidecar import Sidecar
+
+    return Sidecar(store, embedder_settings(config), index_location(config, store))
 
 
 def embedder_settings(config: Config) -> EmbedderSettings:

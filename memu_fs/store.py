@@ -150,19 +150,20 @@ class Store:
             raise UnreadableFileError(path, f"it is larger than {MAX_FILE_BYTES // 1024 // 1024} MB")
         return data
 
-    def find(self, reference: str, found: Walk | None = None) -> Entry:
-        """Find a recall file by ``track/name``, by its path, or by a name that only one track has.
+    def find(self, reference: str, *, visible: Callable[[Entry], bool] | None = None) -> Entry:
+        """Find a visible recall file by ``track/name``, by its path, or by a name that only one file has.
 
         Raises:
             NoSuchFileError: when nothing has that name.
         """
-        entries = (found or self.walk()).entries
+        entries = [entry for entry in self.walk().entries if visible is None or visible(entry)]
         wanted = unicodedata.normalize("NFC", reference.strip("/"))
         tests: list[Callable[[Entry], bool]] = [
             lambda entry: entry.path == reference or f"{entry.track}/{entry.name}" == reference,
             lambda entry: wanted in {f"{entry.track}/{entry.name}", f"{TRACKS[entry.track]}/{entry.name}"},
             lambda entry: wanted in {unicodedata.normalize("NFC", file.path) for file in entry.files},
             lambda entry: wanted in {entry.name, entry.name + ".md"},
+            lambda entry: wanted == entry.name.rsplit("/", 1)[-1],
         ]
         for test in tests:
             matches = [entry for entry in entries if test(entry)]
@@ -202,6 +203,15 @@ class Store:
             if relative.partition("/")[0] in TRACKS.values():
                 found.add(identity_of(relative))
         return frozenset(found)
+
+
+def make_private(root: Path) -> Path:
+    """Make the private folder of a store, which git never sees and other users cannot read."""
+    private = root / PRIVATE_FOLDER
+    private.mkdir(mode=0o700, exist_ok=True)
+    if not (private / ".gitignore").exists():
+        replace_file(private / ".gitignore", b"*\n")
+    return private
 
 
 def new_path(reference: str) -> tuple[str, str, str]:

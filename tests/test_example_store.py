@@ -209,9 +209,7 @@ def test_queries_have_the_documented_form(queries: list[dict[str, Any]]) -> None
         assert (query["files"] == []) == (query["kind"] == "none")
 
 
-def test_the_answers_of_queries_are_recalled_by_default(
-    notes: dict[str, Note], queries: list[dict[str, Any]]
-) -> None:
+def test_the_answers_of_queries_are_recalled_by_default(notes: dict[str, Note], queries: list[dict[str, Any]]) -> None:
     gold = {name for query in queries for name in query["files"]}
     assert [name for name in sorted(gold) if name not in notes or not notes[name].recalled] == []
 

@@ -1,0 +1,95 @@
+"""The command table, and what happens when a command ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from memu_fs import __version__
+from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, status
+from memu_fs.errors import MemuError
+
+app = typer.Typer(
+    name="memu-fs",
+    help="A memory for coding agents: Markdown files in git, searchable in the time of one process start.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("init")(init.init)
+app.command("index")(index.index)
+app.command("retrieve")(retrieve.retrieve)
+app.command("search", help="The same as retrieve.")(retrieve.retrieve)
+app.command("list")(listing.list_files)
+app.command("show")(show.show)
+app.command("check")(check.check)
+app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
+app.command("eval")(evaluate.evaluate)
+app.add_typer(config.app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"memu-fs {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Give every command the same entry."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    _speak_utf8()
+    try:
+        app(args=list(arguments), prog_name="memu-fs")
+    except SystemExit as leaving:
+        return _flush(leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1)
+    except MemuError as error:
+        print(f"memu-fs: {error}", file=sys.stderr)
+        return _flush(error.exit_code)
+    except BrokenPipeError:
+        return _silence()
+    except KeyboardInterrupt:
+        print("memu-fs: stopped.", file=sys.stderr)
+        return 130
+    return _flush(0)
+
+
+def _speak_utf8() -> None:
+    """Write UTF-8 whatever the terminal's locale says, and read what is not UTF-8 as U+FFFD."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+
+
+def _flush(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _silence()
+    except OSError as error:
+        print(f"memu-fs: the output could not be written: {error.strerror}.", file=sys.stderr)
+        _silence()
+        return 1
+    return code
+
+
+def _silence() -> int:
+    """Leave quietly when the reader has gone: nothing more can be said to it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141

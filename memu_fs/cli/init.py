@@ -1,0 +1,42 @@
+"""``memu-fs init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memu_fs.cli.options import JsonOption
+from memu_fs.cli.printing import print_json
+from memu_fs.config import load_config
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder; made when it is not there.")] = Path(),
+    json: JsonOption = False,
+) -> None:
+    """Make a store, or make one of a folder or repository that is there. Existing files are never touched.
+
+    Example: memu-fs init ~/memory
+    """
+    from memu_fs.initialise import initialise
+
+    result = initialise(folder, load_config())
+    if json:
+        print_json(result.as_json())
+        return
+    print(f"Store: {result.root}")
+    print(f"Made: {', '.join(result.made) or 'nothing, everything was there'}")
+    print(f"Git: {_about_git(result.repository)}")
+    if result.config:
+        print(f"Configured as this device's store in {result.config} (mode {result.config_mode})")
+    print("Next: write Markdown files below memory/, then run memu-fs retrieve WORDS")
+
+
+def _about_git(repository: str) -> str:
+    return {
+        "new": "a new repository",
+        "existing": "the repository that was there; commit .memu-fs.toml when you like",
+        "none": "none; reading works without it, history and sync need it",
+    }.get(repository, f"{repository}, whose people commit and share it")

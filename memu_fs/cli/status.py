@@ -1,0 +1,49 @@
+"""``memu-fs status``."""
+
+from __future__ import annotations
+
+from memu_fs.cli.options import JsonOption, StoreOption, open_store
+from memu_fs.cli.printing import plural, print_json
+from memu_fs.overview import GitOverview, IndexOverview
+
+
+def status(store: StoreOption = None, json: JsonOption = False) -> None:
+    """Say what the store holds and whether the index is level with it. Changes nothing.
+
+    Example: memu-fs status --json
+    """
+    from memu_fs.local import sidecar_for
+    from memu_fs.overview import look
+
+    opened, config = open_store(store)
+    found = look(opened, sidecar_for(opened, config))
+    if json:
+        print_json(found.as_json())
+        return
+    print(f"Store  {found.store}")
+    counts = [plural(found.files["memory"], "memory", "memories"), plural(found.files["skill"], "skill")]
+    print(f"Files  {', '.join([*counts, plural(found.files['workspace'], 'resource')])}")
+    print(f"Git    {_about_git(found.git)}")
+    print(f"Index  {_about_index(found.index)}")
+    for problem in found.index.problems:
+        print(f"       {problem}")
+
+
+def _about_git(git: GitOverview | None) -> str:
+    if git is None:
+        return "no repository"
+    where = "own repository" if git.is_own else f"inside {git.top}"
+    parts = [where, git.branch or "detached HEAD"]
+    parts += [f"{git.state} in progress"] if git.state else []
+    parts += [f"{git.uncommitted} not committed"] if git.uncommitted else ["all committed"]
+    return ", ".join(parts)
+
+
+def _about_index(index: IndexOverview) -> str:
+    if index.reason:
+        return index.reason
+    if not index.exists:
+        return "none yet: run memu-fs index"
+    level = "level" if not index.stale else f"{index.stale} stale"
+    size = f"{index.bytes / 1_000_000:.1f} MB"
+    return f"{level}, {plural(index.files, 'file')}, {plural(index.segments, 'segment')}, {size}, {index.space}"
