@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +23,8 @@ class SecretInPayloadError(MemuError):
 
     def __init__(self, reference: str, line: int, rule: str) -> None:
         super().__init__(
-            f"{reference} looks like it holds a secret ({rule}, line {line}); nothing was written. Take it out, then retry."
+            f"{reference} looks like it holds a secret ({rule}, line {line}); nothing was written. "
+            "Take it out, then retry."
         )
 
 
@@ -52,14 +52,12 @@ def commit_payload(
     store: Store,
     recall_files: Sequence[Mapping[str, object]],
     resource: Sequence[Mapping[str, object]] = (),
-    user: Mapping[str, object] | None = None,
 ) -> Committed:
     """Write recall files and resources in memU's shape, all or none.
 
     A recall file is ``{name, track, description, content, base}``: ``track`` defaults to memory, absent or
     empty fields leave what is there, ``base`` is the digest of the file that is replaced. A resource is
-    ``{path, description}``. Blank names are skipped; of repeated names the last counts. ``user`` is accepted
-    for memU's clients and not stored: users are kept apart by separate stores.
+    ``{path, description}``. Blank names are skipped; of repeated names the last counts.
 
     Raises:
         PayloadError, BadNameError: when the payload does not fit.
@@ -162,7 +160,7 @@ def _write_all(store: Store, writes: Sequence[Write]) -> None:
     except (FileChangedError, FileNotWrittenError):
         for write, digest in reversed(done):
             if write.before is None:
-                os.unlink(store.root / write.path)  # noqa: PTH108
+                (store.root / write.path).unlink()
             else:
                 store.write(write.path, write.before, expected=digest)
         raise

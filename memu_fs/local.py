@@ -122,7 +122,7 @@ class LocalMemory:
         self,
         recall_files: Sequence[Mapping[str, object]],
         resource: Sequence[Mapping[str, object]] = (),
-        user: Mapping[str, object] | None = None,
+        user: Mapping[str, object] | None = None,  # noqa: ARG002 - memU's clients send it; a store has one user
     ) -> Committed:
         """Write recall files and resources into the first store, all or none, and commit them to git.
 
@@ -130,7 +130,7 @@ class LocalMemory:
             UsageError: for a payload that does not fit.
             MemuError: when a file changed since its ``base``, holds a secret, or cannot be written.
         """
-        return commit_payload(self.stores[0], recall_files, resource, user)
+        return commit_payload(self.stores[0], recall_files, resource)
 
     def git_times(self, store: Store) -> dict[str, Times]:
         """Give git's times of a store's files, read once for each commit."""

@@ -14,7 +14,7 @@ from memu_fs.store import Store
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FOLDER", help="The store. Default: around this folder, else configured."),
+    typer.Option("--store", metavar="FOLDER", help="The store; else the one around this folder."),
 ]
 StoresOption = Annotated[
     list[Path] | None,
@@ -30,11 +30,11 @@ ScopeOption = Annotated[
 ]
 TrackOption = Annotated[
     list[str] | None,
-    typer.Option("--track", metavar="TRACK", help="memory, skill or resource; may be given several times."),
+    typer.Option("--track", metavar="TRACK", help="memory, skill or resource; may be repeated."),
 ]
 InactiveOption = Annotated[
     bool,
-    typer.Option("--include-inactive", help="Also what is superseded, retired, expired, forgotten or a conflict copy."),
+    typer.Option("--include-inactive", help="Also what is superseded, retired or expired, and conflict copies."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON (docs/output.md).")]
 

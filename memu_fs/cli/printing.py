@@ -39,7 +39,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal; in a pipe nothing is shown."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _show_nothing
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -53,3 +53,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """Give ``1 file`` or ``2 files``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _show_nothing(_done: int, _total: int) -> None:
+    """Take the place of a bar where nobody looks."""
