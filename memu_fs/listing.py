@@ -8,7 +8,7 @@ from memu_fs.backend import ListedFile
 from memu_fs.digests import file_id
 from memu_fs.git import Times
 from memu_fs.recall_file import RecallFile
-from memu_fs.secret_scan import redact
+from memu_fs.secret_scan import find_secrets, redact
 from memu_fs.store import Store
 
 
@@ -41,8 +41,9 @@ def caption_of(file: RecallFile) -> str:
 
 
 def content_of(file: RecallFile, allow: tuple[str, ...]) -> str:
-    """Give a file's body for an answer; secrets are replaced by their rule."""
-    return redact(file.body.replace("\r\n", "\n"), allow=allow)
+    """Give a file's body for an answer; a secret that is not allowed is replaced by its rule."""
+    text = file.body.replace("\r\n", "\n")
+    return redact(text) if find_secrets(text, allow=allow) else text
 
 
 def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool) -> ListedFile:
