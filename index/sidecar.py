@@ -9,10 +9,9 @@ from pathlib import Path
 
 from memu_fs.errors import MemuError
 from memu_fs.index import folders
-from memu_fs.index.base import Stamp
+from memu_fs.index.base import IndexBusyError, IndexUnusableError, IndexWriteError, Stamp
 from memu_fs.index.embedder import Embedder, EmbedderError, EmbedderSettings, make_embedder
-from memu_fs.index.folders import IndexBusyError
-from memu_fs.index.lance import SCHEMA_VERSION, IndexUnusableError, LanceIndex
+from memu_fs.index.lance import SCHEMA, LanceIndex
 from memu_fs.index.scan import Scan, scan
 from memu_fs.index.slice import SLICER_VERSION
 from memu_fs.index.sync import Embedding, MassRemovalError, Progress, Report, bring_level, keep_vectors
@@ -61,7 +60,7 @@ class Sidecar:
     @property
     def stamp(self) -> Stamp:
         """What an index made now would carry."""
-        return Stamp(SCHEMA_VERSION, CUT_VERSION, self.embedder.space, self.embedder.dimension)
+        return Stamp(SCHEMA, CUT_VERSION, self.embedder.space, self.embedder.dimension)
 
     def index(self) -> LanceIndex | None:
         """Open the published index, or the one that replaced it since; ``None`` when there is none.
@@ -73,10 +72,7 @@ class Sidecar:
         if folder != self._folder or self._open is None:
             self.close()
             if folder is not None:
-                self._open = LanceIndex.open(folder)
-                if self._open.stamp.slicer != CUT_VERSION:
-                    self.close()
-                    raise IndexUnusableError(folder, "it was made by another version of memu-fs")
+                self._open = LanceIndex.open(folder, slicer=CUT_VERSION)
             self._folder = folder
         return self._open
 
@@ -123,7 +119,7 @@ class Sidecar:
             return Level(found, found.stale, "another process is writing the index")
         except MassRemovalError as error:
             return Level(found, found.stale, str(error))
-        except (EmbedderError, NotWritableError) as error:
+        except (EmbedderError, IndexWriteError, NotWritableError) as error:
             return Level(found, found.stale, str(error))
 
     def scan(self) -> Scan:
@@ -166,6 +162,7 @@ class Sidecar:
 
     def _rebuild(self, progress: Progress | None) -> Report:
         self.close()
+        folders.remove_unfinished(self.location)
         folder = folders.new_folder(self.location)
         embedding = self._embedding()
         index = LanceIndex.create(folder, self.stamp)

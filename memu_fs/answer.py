@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from memu_fs.backend import FileHit, Filter, Mode, ResourceHit, Retrieval, SegmentHit
 from memu_fs.digests import file_id
 from memu_fs.git import Times
-from memu_fs.index.base import FileState, Hit, Index, Where
+from memu_fs.index.base import FileState, Hit, Index, IndexUnusableError, Where
 from memu_fs.index.build import build
 from memu_fs.index.embedder import EmbedderError
-from memu_fs.index.lance import IndexUnusableError
 from memu_fs.index.rank import Candidate, RankedFile, by_file, fuse, order
 from memu_fs.index.terms import analyse
 from memu_fs.listing import caption_of, content_of, local_path_of, times_of, url_of, verified_state
