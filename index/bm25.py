@@ -33,14 +33,17 @@ def distinct(terms: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word for term in terms for word in split(term)))
 
 
-def score(query: Sequence[str], words: Sequence[str], corpus: Corpus) -> float:
-    """Score one segment's words for the distinct words of a query, rounded to six decimals."""
-    length = 1 - B + B * len(words) * corpus.segments / corpus.words if corpus.words else 1.0
-    total = 0.0
-    for word in query:
-        if count := words.count(word):
-            total += _rarity(corpus.holding[word], corpus.segments) * count * (K1 + 1) / (count + K1 * length)
-    return round(total, 6)
+def scores(query: Sequence[str], texts: Sequence[str], corpus: Corpus) -> list[float]:
+    """Score the ``terms`` of some segments for the distinct words of a query, each to six decimals."""
+    rarity = {word: _rarity(corpus.holding[word], corpus.segments) for word in query}
+    usual = corpus.words / corpus.segments if corpus.words else 1.0
+    return [round(_score(rarity, split(text), usual), 6) for text in texts]
+
+
+def _score(rarity: Mapping[str, float], words: Sequence[str], usual: float) -> float:
+    length = 1 - B + B * len(words) / usual
+    counts = ((weight, words.count(word)) for word, weight in rarity.items())
+    return sum(weight * count * (K1 + 1) / (count + K1 * length) for weight, count in counts if count)
 
 
 def _rarity(holding: int, segments: int) -> float:

@@ -46,7 +46,8 @@ class State:
     segments: int = 0
     words: int = 0
     passes: int = 0  #: since the last maintenance
-    settled: int = 0  #: bytes on disk after it
+    fresh: int = 0  #: segments put since then
+    settled: int = 0  #: bytes that the table needed then
     files_sum: int = 0
     parts_sum: int = 0
     bytes: int = 0  #: on disk, all parts
@@ -150,6 +151,11 @@ class Catalog:
             _write(database, "state", "state", _body(asdict(state)))
         return state
 
+    def shrink(self) -> None:
+        """Fold the write-ahead log into the file, if no reader is in the way."""
+        with _said(self._path, writing=True), self._lock:
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def close(self) -> None:
         """Let go of the file."""
         with self._lock, contextlib.suppress(sqlite3.Error):
@@ -195,7 +201,9 @@ def _said(path: Path, *, writing: bool) -> Iterator[None]:
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{mode}"
     database = sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
+    # A power cut may undo the last passes, never half of one: the files are the truth, so nothing is lost.
     database.execute("PRAGMA synchronous=NORMAL")
+    database.execute("PRAGMA wal_autocheckpoint=250")  # pages: the log counts as size on disk too
     return database
 
 
@@ -251,14 +259,12 @@ def _replace_parts(database: sqlite3.Connection, parts: Mapping[str, Part]) -> i
 
 def _change_words(database: sqlite3.Connection, more: Mapping[str, int]) -> None:
     changed = [word for word, count in more.items() if count]
-    for word, before in _holding(database, changed).items():
-        count = before + more[word]
-        if count < 0:
-            raise _Damaged("its catalogue has lost count of words")
-        if count:
-            _write(database, "words", word, str(count))
-        else:
-            database.execute("DELETE FROM words WHERE key = ?", (word,))
+    rows = [(word, before + more[word]) for word, before in _holding(database, changed).items()]
+    if any(count < 0 for _, count in rows):
+        raise _Damaged("its catalogue has lost count of words")
+    database.executemany("DELETE FROM words WHERE key = ?", [(word,) for word, count in rows if not count])
+    kept = [(word, str(count), _sum(word, count)) for word, count in rows if count]
+    database.executemany("INSERT OR REPLACE INTO words VALUES (?, ?, ?)", kept)
 
 
 def _read(

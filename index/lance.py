@@ -7,7 +7,8 @@ the next one starts from the published version again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -29,19 +30,21 @@ from memu_fs.index.base import (
 )
 from memu_fs.index.catalog import Catalog, Changes, State
 from memu_fs.index.lance_pass import Place
-from memu_fs.index.memory import cosine, ordered
+from memu_fs.index.memory import cosines, ordered
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+Scores = Sequence[float | None]
 
 SCHEMA = 1  #: version of the columns and of the catalogue
 CATALOG = "files.sqlite"
 
 _TRIES = 4
 _LEEWAY = 2e-6  # between a cosine of LanceDB and the same in double precision, both rounded
-_SLACK = 0.95  # LanceDB scores each part of its index by what that part holds; we by what is published
+_SLACK = 0.99  # LanceDB scores each part of its index by what that part holds; we by what is published
+_ENOUGH = 2_000  # rows that are looked at for that reason; ties are always looked at
 
 
 class LanceIndex:
@@ -128,7 +131,7 @@ class LanceIndex:
 
     def nearest(self, vector: Vector, where: Where, limit: int) -> list[Hit]:
         """Give the best segments by cosine."""
-        if not self._stamp.dimension or limit <= 0 or cosine(vector, vector) is None:
+        if not self._stamp.dimension or limit <= 0 or cosines(vector[None], vector) == [None]:
             return []
         if vector.shape != (self._stamp.dimension,):
             raise ValueError(f"the index has vectors of {self._stamp.dimension} numbers, not {vector.shape}")
@@ -213,40 +216,47 @@ def _nearest(table: Any, vector: Vector, where: Where, limit: int) -> list[Hit]:
     size = limit + 16
     while True:
         found = lance_table.nearest(table, vector, where, size)
-        hits = ordered(_by_cosine(found, vector))
-        if found.num_rows < size:
-            return hits[:limit]
-        if 1 - found["_distance"][-1].as_py() + _LEEWAY < hits[limit - 1].score:
-            return hits[:limit]
+        scores = cosines(lance_table.vectors(found, len(vector)), vector)
+        if found.num_rows < size or 1 - found["_distance"][-1].as_py() + _LEEWAY < _cut(scores, limit):
+            return _best(found, scores, limit)
         size *= 4
-
-
-def _by_cosine(found: pa.Table, vector: Vector) -> list[Hit]:
-    flat = found[lance_table.VECTOR].combine_chunks().flatten().to_numpy()
-    scores = [cosine(vector, other) for other in flat.reshape(-1, len(vector))]
-    segments = lance_table.segments(found)
-    return [Hit(s, score) for s, score in zip(segments, scores, strict=True) if score is not None]
 
 
 def _matching(table: Any, words: Sequence[str], corpus: bm25.Corpus, where: Where, limit: int) -> list[Hit]:
     size = 2 * limit + 100
     while True:
         found = lance_table.matching(table, words, where, size)
-        theirs = found["_score"].to_pylist()
-        hits = ordered(_by_words(lance_table.segments(found), words, corpus))
-        if found.num_rows < size:
-            return hits[:limit]
-        by_id = dict(zip(found["id"].to_pylist(), theirs, strict=True))
-        if theirs[-1] < _SLACK * min(by_id[hit.segment.id] for hit in hits[:limit]):
-            return hits[:limit]
+        texts = found["terms"].to_pylist()
+        _check_words(texts, [word for word in words if not corpus.holding[word]])
+        scores = [score or None for score in bm25.scores(words, texts, corpus)]
+        if found.num_rows < size or _is_past(found["_score"].to_pylist(), scores, limit):
+            return _best(found, scores, limit)
         size *= 4
 
 
-def _by_words(segments: Iterable[Segment], words: Sequence[str], corpus: bm25.Corpus) -> list[Hit]:
-    hits = []
-    for segment in segments:
-        held = bm25.split(segment.terms)
-        if any(not corpus.holding[word] and word in held for word in words):
-            raise lance_table.TableError("its catalogue has lost words")
-        hits.append(Hit(segment, bm25.score(words, held, corpus)))
-    return [hit for hit in hits if hit.score > 0]
+def _check_words(texts: Sequence[str], lost: Sequence[str]) -> None:
+    """Refuse to go on where a segment holds a word that no segment is said to hold."""
+    if lost and any(not set(lost).isdisjoint(bm25.split(text)) for text in texts):
+        raise lance_table.TableError("its catalogue has lost words")
+
+
+def _is_past(theirs: Sequence[float], scores: Scores, limit: int) -> bool:
+    """Say whether LanceDB's own score has dropped below that of our best: no tie is left out then."""
+    cut = _cut(scores, limit)
+    lowest = min(their for their, score in zip(theirs, scores, strict=True) if score and score >= cut)
+    return theirs[-1] < lowest * (_SLACK if len(theirs) < _ENOUGH else 1 - _LEEWAY)
+
+
+def _cut(scores: Scores, limit: int) -> float:
+    """Give the score of the last of the best; below any other where there are not that many."""
+    best = sorted((score for score in scores if score is not None), reverse=True)[:limit]
+    return best[-1] if len(best) == limit else -math.inf
+
+
+def _best(found: pa.Table, scores: Scores, limit: int) -> list[Hit]:
+    """Give the best rows; only those that may be among them are made into segments."""
+    cut = _cut(scores, limit)
+    rows = [(row, score) for row, score in enumerate(scores) if score is not None and score >= cut]
+    segments = lance_table.segments(found, [row for row, _ in rows])
+    hits = [Hit(segment, score) for segment, (_, score) in zip(segments, rows, strict=True)]
+    return ordered(hits)[:limit]

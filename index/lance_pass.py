@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,11 +17,12 @@ from memu_fs.index.memory import checked_vectors
 
 KEEP = timedelta(minutes=1)  #: how long clean-up spares versions
 
-_SHORT = timedelta(seconds=2)  # the same when the index has doubled; longer than a query takes
+_NONE = timedelta(milliseconds=1)  # the same when the index has grown too much: readers ask again
 _NEVER = timedelta(days=36_500)
 _ROUNDS = 5
 _BATCH = 200  # paths in one deletion
 _SOME_PASSES, _MANY_PASSES = 8, 50
+_FRESH = 1000  # segments outside the index of words, which are searched one by one: 4 ms a thousand
 _FREE_BYTES = 1 << 18  # that may pile up, however small the index
 
 
@@ -54,19 +55,21 @@ def write(place: Place, changes: Pass, known: Known) -> Known | None:
     vectors = checked_vectors(changes, place.dimension)
     state, files = known
     gone = files.keys() & (changes.drop | changes.put.keys())
-    kept = {path: file for path, file in files.items() if path not in gone}
-    after = kept | _touched(changes, kept) | _put(changes)
+    written = _touched(changes, files, gone) | _put(changes)
     head = state.head if changes.head is None else changes.head
-    new = [file for path, file in after.items() if files.get(path) != file]
-    dropped = files.keys() - after.keys()
-    if not new and not dropped and head == state.head and not gone:
+    new = [file for path, file in written.items() if files.get(path) != file]
+    if not new and not gone and head == state.head:
         return None
     words: Counter[str] = Counter()
     parts: Mapping[str, Part] | None = None
     if any(files[path].segments for path in gone) or any(cut for _, cut in changes.put.values()):
         state, words, parts = _replace_rows(place, changes, vectors, known, gone)
-    state = replace(state, head=head)
-    return place.catalog.publish(state, Changes(new, dropped, words, parts)), after
+    dropped = gone - written.keys()
+    state = place.catalog.publish(replace(state, head=head), Changes(new, dropped, words, parts))
+    after = files | written
+    for path in dropped:
+        del after[path]
+    return state, after
 
 
 def maintain(place: Place, keep: timedelta) -> bool:
@@ -78,20 +81,29 @@ def maintain(place: Place, keep: timedelta) -> bool:
         with lance_table.reported():
             state, table = _compacted(place, state)
             live = lance_table.bytes_in_use(table)
-            for spared in (keep, min(keep, _SHORT)):
+            for spared in (keep, min(keep, _NONE)):
                 table.optimize(cleanup_older_than=spared, delete_unverified=True)
-                state = _published(place, replace(state, version=table.version, passes=0, settled=live))
-                if state.bytes <= 2 * live:
+                state = _published(place, _settled(state, table.version, live))
+                if not _is_much(state):
                     break
+            place.catalog.shrink()
     except (lance_table.TableError, IndexWriteError) as error:
         raise IndexMaintenanceError(place.folder, getattr(error, "reason", str(error))) from error
     return True
 
 
+def _settled(state: State, version: int, live: int) -> State:
+    return replace(state, version=version, passes=0, fresh=0, settled=live)
+
+
 def _is_due(state: State) -> bool:
-    much = state.bytes > state.settled * 3 // 2 + _FREE_BYTES
     many = state.passes >= _MANY_PASSES + state.segments // 1000
-    return many or (much and state.passes >= _SOME_PASSES)
+    slow = state.fresh > _FRESH + state.segments // 50
+    return many or slow or (_is_much(state) and state.passes >= _SOME_PASSES)
+
+
+def _is_much(state: State) -> bool:
+    return state.bytes > state.settled * 3 // 2 + _FREE_BYTES
 
 
 def _compacted(place: Place, state: State) -> tuple[State, Any]:
@@ -140,6 +152,7 @@ def _replace_rows(
         segments=state.segments + len(put) - len(old),
         words=state.words + _length(put) - _length(old),
         passes=state.passes + 1,
+        fresh=state.fresh + len(put),
     )
     return changed, more, parts
 
@@ -163,11 +176,11 @@ def _old_terms(place: Place, table: Any, paths: Sequence[str], expected: int) ->
     return found
 
 
-def _touched(changes: Pass, kept: Mapping[str, FileState]) -> dict[str, FileState]:
+def _touched(changes: Pass, files: Mapping[str, FileState], gone: Set[str]) -> dict[str, FileState]:
     return {
-        file.path: replace(file, segments=kept[file.path].segments)
+        file.path: replace(file, segments=files[file.path].segments)
         for file in changes.touch
-        if file.path in kept
+        if file.path in files and file.path not in gone
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memu_fs.index.base import Pass, Segment, Vector, Where
 from memu_fs.index.catalog import Part
@@ -23,6 +24,7 @@ OWNER = "file_path"  #: of the recall file a row goes with; a segment of a skill
 VECTOR = "vector"
 COLUMNS = tuple(field.name for field in fields(Segment))
 
+_HINT = "latest_version_hint.json"  # the one file that LanceDB writes again; it does without
 _MEGABYTE = 1 << 20
 _NUMBERS = {"line_start", "line_end"}
 
@@ -130,10 +132,10 @@ def of_files(table: Any, paths: Iterable[str], columns: Sequence[str], size: int
 def bytes_in_use(table: Any) -> int:
     """Give the size of what the newest version of the table needs, by and large."""
     with reported():
-        return int(table.stats()["total_bytes"]) + sum(i.size_bytes or 0 for i in table.list_indices())
+        return int(table.stats()["total_bytes"])
 
 
-def rows(changes: Pass, vectors: Mapping[str, Vector], dimension: int) -> pa.Table:
+def rows(changes: Pass, given: Mapping[str, Vector], dimension: int) -> pa.Table:
     """Give the rows of a pass."""
     import pyarrow as pa
 
@@ -142,14 +144,23 @@ def rows(changes: Pass, vectors: Mapping[str, Vector], dimension: int) -> pa.Tab
     arrays = [pa.array([getattr(s, name) for _, s in owned], layout.field(name).type) for name in COLUMNS]
     arrays.append(pa.array([path for path, _ in owned], pa.string()))
     if dimension:
-        flat = np.concatenate([vectors[s.id] for _, s in owned])
+        flat = np.concatenate([given[s.id] for _, s in owned])
         arrays.append(pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dimension))
     return pa.Table.from_arrays(arrays, schema=layout)
 
 
-def segments(found: pa.Table) -> list[Segment]:
-    """Give the segments in some rows."""
-    return [Segment(**row) for row in found.select(list(COLUMNS)).to_pylist()]
+def segments(found: pa.Table, rows: Sequence[int] | None = None) -> list[Segment]:
+    """Give the segments in some rows of an answer, or in all."""
+    import pyarrow as pa
+
+    chosen = found if rows is None else found.take(pa.array(rows, pa.int64()))
+    return [Segment(**row) for row in chosen.select(list(COLUMNS)).to_pylist()]
+
+
+def vectors(found: pa.Table, dimension: int) -> NDArray[np.float32]:
+    """Give the vectors in some rows, one a row."""
+    chunks = [np.asarray(chunk.flatten(), dtype=np.float32) for chunk in found[VECTOR].chunks]
+    return np.concatenate([np.zeros(0, np.float32), *chunks]).reshape(-1, dimension)
 
 
 def visible(where: Where) -> str:
@@ -179,9 +190,12 @@ def quoted(value: str) -> str:
 def parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
     """Give every file of the table, reading those that are not known."""
     found = {}
-    for path in _walk(folder):
-        name = path.relative_to(folder).as_posix()
-        found[name] = known.get(name) or read_part(path)
+    for where, _, names in os.walk(folder / f"{NAME}.lance"):
+        inside = Path(where).relative_to(folder).as_posix()
+        for name in names:
+            if name != _HINT:
+                part = f"{inside}/{name}"
+                found[part] = known.get(part) or read_part(folder / part)
     return found
 
 
@@ -192,8 +206,3 @@ def read_part(path: Path) -> Part:
         while block := file.read(_MEGABYTE):
             size, crc = size + len(block), zlib.crc32(block, crc)
     return Part(size, crc)
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for where, _, names in os.walk(folder / f"{NAME}.lance"):
-        yield from (Path(where) / name for name in names)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memu_fs.index import bm25
 from memu_fs.index.base import FileState, Hit, Pass, Segment, Stamp, Vector, Where
@@ -62,20 +64,20 @@ class MemoryIndex:
 
     def nearest(self, vector: Vector, where: Where, limit: int) -> list[Hit]:
         """Give the best segments by cosine."""
-        hits = [
-            Hit(segment, similarity)
-            for segment in self._visible(where)
-            if segment.id in self._vectors
-            if (similarity := cosine(vector, self._vectors[segment.id])) is not None
-        ]
+        seen = [segment for segment in self._visible(where) if segment.id in self._vectors]
+        if not seen:
+            return []
+        scores = cosines(np.stack([self._vectors[segment.id] for segment in seen]), vector)
+        hits = [Hit(segment, score) for segment, score in zip(seen, scores, strict=True) if score is not None]
         return ordered(hits)[: max(limit, 0)]
 
     def matching(self, terms: Sequence[str], where: Where, limit: int) -> list[Hit]:
         """Give the best segments by BM25 over ``terms``."""
         query = bm25.distinct(terms)
-        corpus = self._corpus()
-        scored = (Hit(s, bm25.score(query, bm25.split(s.terms), corpus)) for s in self._visible(where))
-        return ordered([hit for hit in scored if hit.score > 0])[: max(limit, 0)]
+        seen = list(self._visible(where))
+        scores = bm25.scores(query, [segment.terms for segment in seen], self._corpus())
+        hits = [Hit(segment, score) for segment, score in zip(seen, scores, strict=True) if score > 0]
+        return ordered(hits)[: max(limit, 0)]
 
     def segments(self, path: str) -> list[Segment]:
         """Give the segments of one file, a skill's other files included."""
@@ -108,13 +110,13 @@ def is_visible(segment: Segment, where: Where) -> bool:
     )
 
 
-def cosine(one: Vector, other: Vector) -> float | None:
-    """Give the cosine of two vectors to six decimals; ``None`` where one has no length or direction."""
-    a, b = one.astype(np.float64), other.astype(np.float64)
-    lengths = float(np.sqrt((a @ a) * (b @ b)))
-    if not lengths or not np.isfinite(lengths):
-        return None
-    return round(float(np.clip((a @ b) / lengths, -1.0, 1.0)), 6) + 0.0  # no minus zero
+def cosines(vectors: NDArray[np.float32], vector: Vector) -> list[float | None]:
+    """Give the cosine of each row and a vector to six decimals; ``None`` where one has no direction."""
+    rows, one = vectors.astype(np.float64), vector.astype(np.float64)
+    with np.errstate(all="ignore"):
+        found = (rows @ one) / np.sqrt((rows * rows).sum(axis=1) * (one @ one))
+    rounded = np.round(np.clip(found, -1.0, 1.0), 6) + 0.0  # no minus zero
+    return [value if math.isfinite(value) else None for value in rounded.tolist()]
 
 
 def ordered(hits: Sequence[Hit]) -> list[Hit]:
