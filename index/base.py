@@ -13,6 +13,8 @@ from memu_fs.errors import MemuError
 
 Vector = NDArray[np.float32]
 
+SCHEMA = 1  #: version of what an index stores of a segment and of a file, and of how
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -78,7 +80,7 @@ class Hit:
 class Stamp:
     """What an index was built with. A different stamp means: rebuild."""
 
-    schema: int
+    schema: int  #: ``SCHEMA``, when it was built
     slicer: int
     space: str  #: embedding space; "" when the index holds no vectors
     dimension: int

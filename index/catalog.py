@@ -10,20 +10,18 @@ import contextlib
 import json
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from memu_fs.index.base import FileState, IndexBusyError, IndexUnusableError, IndexWriteError, Stamp
+from memu_fs.index import checked_rows
+from memu_fs.index.base import FileState, IndexBusyError, IndexUnusableError, Stamp
 from memu_fs.index.bm25 import Corpus
 
 _TABLES = tuple(
     f"CREATE TABLE {name} (key TEXT PRIMARY KEY, body TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID"
     for name in ("state", "files", "parts", "words")
 )
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_UNWRITABLE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 _BATCH = 500
 
 
@@ -74,14 +72,14 @@ class Catalog:
     @classmethod
     def create(cls, path: Path, state: State) -> Catalog:
         """Make a catalogue that holds no file."""
-        with _said(path, writing=True):
-            database = _connected(path, "mode=rwc")
+        with checked_rows.said(path, writing=True):
+            database = checked_rows.connected(path, "mode=rwc")
             database.execute("PRAGMA journal_mode=WAL")
             catalog = cls(path, database)
             with catalog._transaction("BEGIN IMMEDIATE"):
                 for statement in _TABLES:
                     database.execute(statement)
-                _write(database, "state", "state", _body(asdict(state)))
+                checked_rows.write(database, "state", "state", checked_rows.body_of(asdict(state)))
         return catalog
 
     @classmethod
@@ -89,7 +87,7 @@ class Catalog:
         """Open a catalogue that exists; where its folder cannot be written, for reading alone."""
         if not path.is_file():
             raise IndexUnusableError(path.parent, "it has no catalogue")
-        with _said(path, writing=False):
+        with checked_rows.said(path, writing=False):
             try:
                 return cls._opened(path, "mode=rw")
             except sqlite3.OperationalError:
@@ -100,7 +98,7 @@ class Catalog:
 
     @classmethod
     def _opened(cls, path: Path, mode: str) -> Catalog:
-        database = _connected(path, mode)
+        database = checked_rows.connected(path, mode)
         try:
             database.execute("SELECT * FROM state").fetchall()
         except sqlite3.Error:
@@ -110,16 +108,16 @@ class Catalog:
 
     def state(self) -> State:
         """What is published now."""
-        with _said(self._path, writing=False), self._lock:
+        with checked_rows.said(self._path, writing=False), self._lock:
             return _state(self._database)
 
     def files(self) -> tuple[State, dict[str, FileState]]:
         """Give every file by path, and the state they belong to."""
         with self._reading() as database:
             state = _state(database)
-            rows = _read(database, "files")
-            if _summed(rows) != state.files_sum:
-                raise _Damaged("files are missing from its catalogue")
+            rows = checked_rows.read(database, "files")
+            if checked_rows.summed(rows) != state.files_sum:
+                raise checked_rows.Damaged("files are missing from its catalogue")
         return state, {path: _file_state(body) for path, (body, _) in rows.items()}
 
     def corpus(self, words: Sequence[str]) -> tuple[State, Corpus]:
@@ -132,14 +130,14 @@ class Catalog:
         """Give the files of the table, and the state they belong to."""
         with self._reading() as database:
             state = _state(database)
-            rows = _read(database, "parts")
-            if _summed(rows) != state.parts_sum:
-                raise _Damaged("parts are missing from its catalogue")
+            rows = checked_rows.read(database, "parts")
+            if checked_rows.summed(rows) != state.parts_sum:
+                raise checked_rows.Damaged("parts are missing from its catalogue")
         return state, {name: Part(*json.loads(body)) for name, (body, _) in rows.items()}
 
     def publish(self, state: State, changes: Changes) -> State:
         """Publish a state that follows from the present one; give it as it was written."""
-        with _said(self._path, writing=True), self._transaction("BEGIN IMMEDIATE") as database:
+        with checked_rows.said(self._path, writing=True), self._transaction("BEGIN IMMEDIATE") as database:
             if _state(database).turn != state.turn:
                 raise IndexBusyError(self._path.parent)
             state = replace(state, turn=state.turn + 1)
@@ -148,12 +146,12 @@ class Catalog:
                 size = sum(part.size for part in changes.parts.values())
                 state = replace(state, parts_sum=_replace_parts(database, changes.parts), bytes=size)
             _change_words(database, changes.words)
-            _write(database, "state", "state", _body(asdict(state)))
+            checked_rows.write(database, "state", "state", checked_rows.body_of(asdict(state)))
         return state
 
     def shrink(self) -> None:
         """Fold the write-ahead log into the file, if no reader is in the way."""
-        with _said(self._path, writing=True), self._lock:
+        with checked_rows.said(self._path, writing=True), self._lock:
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -163,7 +161,7 @@ class Catalog:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with _said(self._path, writing=False), self._transaction("BEGIN") as database:
+        with checked_rows.said(self._path, writing=False), self._transaction("BEGIN") as database:
             yield database
 
     @contextlib.contextmanager
@@ -178,44 +176,15 @@ class Catalog:
                     self._database.execute("ROLLBACK")
 
 
-class _Damaged(Exception):
-    """What was read is not what was written."""
-
-
-@contextlib.contextmanager
-def _said(path: Path, *, writing: bool) -> Iterator[None]:
-    """Say in one sentence what SQLite reports."""
-    try:
-        yield
-    except _Damaged as error:
-        raise IndexUnusableError(path.parent, str(error)) from error
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code in _BUSY:
-            raise IndexBusyError(path.parent) from error
-        if writing and code in _UNWRITABLE:
-            raise IndexWriteError(path.parent, str(error)) from error
-        raise IndexUnusableError(path.parent, str(error)) from error
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?{mode}"
-    database = sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
-    # A power cut may undo the last passes, never half of one: the files are the truth, so nothing is lost.
-    database.execute("PRAGMA synchronous=NORMAL")
-    database.execute("PRAGMA wal_autocheckpoint=250")  # pages: the log counts as size on disk too
-    return database
-
-
 def _state(database: sqlite3.Connection) -> State:
-    rows = _read(database, "state")
+    rows = checked_rows.read(database, "state")
     if "state" not in rows:
-        raise _Damaged("its catalogue holds no state")
+        raise checked_rows.Damaged("its catalogue holds no state")
     values = json.loads(rows["state"][0])
     try:
         return State(**{**values, "stamp": Stamp(**values["stamp"])})
     except TypeError as error:
-        raise _Damaged("its catalogue is of another version") from error
+        raise checked_rows.Damaged("its catalogue is of another version") from error
 
 
 def _file_state(body: str) -> FileState:
@@ -228,7 +197,7 @@ def _holding(database: sqlite3.Connection, words: Sequence[str]) -> dict[str, in
     for start in range(0, len(words), _BATCH):
         some = words[start : start + _BATCH]
         where = f"WHERE key IN ({','.join('?' * len(some))})"
-        for word, (body, _) in _read(database, "words", where, some).items():
+        for word, (body, _) in checked_rows.read(database, "words", where, some).items():
             holding[word] = int(body)
     return holding
 
@@ -236,65 +205,32 @@ def _holding(database: sqlite3.Connection, words: Sequence[str]) -> dict[str, in
 def _change_files(database: sqlite3.Connection, changes: Changes) -> int:
     """Replace and drop files; give what changes in their sum."""
     change = 0
-    new = {state.path: _body(asdict(state)) for state in changes.put}
+    new = {state.path: checked_rows.body_of(asdict(state)) for state in changes.put}
     for path in {*changes.drop, *new}:
-        for body, total in _read(database, "files", "WHERE key = ?", (path,)).values():
+        for body, total in checked_rows.read(database, "files", "WHERE key = ?", (path,)).values():
             change ^= total
             if body != new.get(path):
                 database.execute("DELETE FROM files WHERE key = ?", (path,))
     for path, body in new.items():
-        change ^= _write(database, "files", path, body)
+        change ^= checked_rows.write(database, "files", path, body)
     return change
 
 
 def _replace_parts(database: sqlite3.Connection, parts: Mapping[str, Part]) -> int:
-    old = _read(database, "parts")
-    new = {name: _body([part.size, part.crc]) for name, part in parts.items()}
+    old = checked_rows.read(database, "parts")
+    new = {name: checked_rows.body_of([part.size, part.crc]) for name, part in parts.items()}
     database.executemany("DELETE FROM parts WHERE key = ?", [(name,) for name in old.keys() - new.keys()])
     for name, body in new.items():
         if name not in old or old[name][0] != body:
-            _write(database, "parts", name, body)
-    return _summed({name: (body, _sum(name, body)) for name, body in new.items()})
+            checked_rows.write(database, "parts", name, body)
+    return checked_rows.summed({name: (body, checked_rows.sum_of(name, body)) for name, body in new.items()})
 
 
 def _change_words(database: sqlite3.Connection, more: Mapping[str, int]) -> None:
     changed = [word for word, count in more.items() if count]
     rows = [(word, before + more[word]) for word, before in _holding(database, changed).items()]
     if any(count < 0 for _, count in rows):
-        raise _Damaged("its catalogue has lost count of words")
+        raise checked_rows.Damaged("its catalogue has lost count of words")
     database.executemany("DELETE FROM words WHERE key = ?", [(word,) for word, count in rows if not count])
-    kept = [(word, str(count), _sum(word, count)) for word, count in rows if count]
+    kept = [(word, str(count), checked_rows.sum_of(word, count)) for word, count in rows if count]
     database.executemany("INSERT OR REPLACE INTO words VALUES (?, ?, ?)", kept)
-
-
-def _read(
-    database: sqlite3.Connection, table: str, where: str = "", values: Sequence[str] = ()
-) -> dict[str, tuple[str, int]]:
-    """Give rows by key; none that differs from what was written."""
-    rows = {}
-    for key, body, total in database.execute(f"SELECT key, body, sum FROM {table} {where}", values):
-        if total != _sum(key, body):
-            raise _Damaged("its catalogue is damaged")
-        rows[key] = (body, total)
-    return rows
-
-
-def _write(database: sqlite3.Connection, table: str, key: str, body: str) -> int:
-    total = _sum(key, body)
-    database.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (key, body, total))
-    return total
-
-
-def _sum(key: object, body: object) -> int:
-    return zlib.crc32(f"{key}\0{body}".encode())
-
-
-def _summed(rows: Mapping[str, tuple[str, int]]) -> int:
-    summed = 0
-    for _, total in rows.values():
-        summed ^= total
-    return summed
-
-
-def _body(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -52,7 +52,8 @@ def publish(location: Path, folder: Path) -> None:
             os.fsync(file.fileno())
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise IndexWriteError(location, error.strerror or str(error)) from error
 
 

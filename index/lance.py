@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memu_fs.errors import MemuError
 from memu_fs.index import bm25, lance_pass, lance_table
 from memu_fs.index.base import (
+    SCHEMA,
     FileState,
     Hit,
     IndexUnusableError,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Scores = Sequence[float | None]
 
-SCHEMA = 1  #: version of the columns and of the catalogue
 CATALOG = "files.sqlite"
 
 _TRIES = 4
@@ -60,17 +59,17 @@ class LanceIndex:
 
     @classmethod
     def create(cls, folder: Path, stamp: Stamp, uri: str | None = None) -> LanceIndex:
-        """Make an empty index in a folder, which may be there and empty; ``uri`` puts the table elsewhere."""
+        """Make an empty index in an empty folder; ``uri`` puts the table elsewhere."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with lance_table.reported():
                 database = lance_table.connect(uri or str(folder))
                 version = lance_table.create(database, stamp.dimension).version
             parts = lance_table.parts(folder, {})
-            state = State(replace(stamp, schema=SCHEMA), version)
+            settled = sum(part.size for part in parts.values())
+            state = State(stamp, version, settled=settled)
             catalog = Catalog.create(folder / CATALOG, state)
-            size = sum(part.size for part in parts.values())
-            catalog.publish(replace(state, settled=size), Changes(parts=parts))
+            catalog.publish(state, Changes(parts=parts))
         except (lance_table.TableError, OSError) as error:
             raise IndexWriteError(folder, str(error)) from error
         return cls(folder, catalog, database)

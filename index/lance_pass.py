@@ -23,7 +23,7 @@ _ROUNDS = 5
 _BATCH = 200  # paths in one deletion
 _SOME_PASSES, _MANY_PASSES = 8, 50
 _FRESH = 1000  # segments outside the index of words, which are searched one by one: 4 ms a thousand
-_FREE_BYTES = 1 << 18  # that may pile up, however small the index
+_FREE_BYTES = 1 << 16  # that may pile up, however small the index
 
 
 class IndexMaintenanceError(MemuError):
