@@ -55,11 +55,16 @@ def reported() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+        raise TableError(_sentence(error)) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         raise TableError("LanceDB panicked") from error
+
+
+def _sentence(error: Exception) -> str:
+    """Give what an error says, without the place in LanceDB's own source."""
+    return str(error).split("\n", 1)[0].partition(", /")[0] or type(error).__name__
 
 
 def schema(dimension: int) -> pa.Schema:

@@ -394,6 +394,36 @@ def _answers(folder: Path, memory: MemoryIndex) -> bool:
     return True
 
 
+def test_one_changed_byte_of_the_table_is_always_noticed(tmp_path: Path) -> None:
+    both(tmp_path / "1", range(3))[0].close()
+    for path in sorted((tmp_path / "1").rglob("data/*.lance")):
+        data = path.read_bytes()
+        for at in range(0, len(data), len(data) // 7):
+            path.write_bytes(DAMAGE["one bit"](data, at))
+            with pytest.raises(IndexUnusableError, match="is damaged"):
+                LanceIndex.open(tmp_path / "1")
+        path.write_bytes(data)
+    LanceIndex.open(tmp_path / "1").close()
+
+
+def test_a_version_cleaned_away_while_it_is_read_is_replaced_by_the_next(tmp_path: Path) -> None:
+    index = LanceIndex.create(tmp_path / "1", STAMP)
+    index.apply(writer.rotated(0))
+    seen: list[str] = []
+
+    def ask(table: Any, _: object) -> list[str]:
+        if not seen:
+            index.apply(writer.rotated(3))
+            assert writer.maintained(index)
+        seen.append("asked")
+        found = lance_table.of_files(table, ["memory/0.md"], ["digest"], 9)
+        return list(found["digest"].to_pylist())
+
+    assert index._read(ask) == ["pass 3"] * 3
+    assert len(seen) == 2
+    index.close()
+
+
 def test_damage_in_use_is_said(tmp_path: Path) -> None:
     index, _ = both(tmp_path / "1", range(4))
     for path in (tmp_path / "1").rglob("data/*.lance"):
