@@ -117,8 +117,8 @@ def _compacted(place: Place, state: State) -> tuple[State, Any]:
         table.optimize(cleanup_older_than=_NEVER)
         state = _published(place, replace(state, version=table.version))
         if table.version == before:
-            break
-    return state, table
+            return state, table
+    raise lance_table.TableError("compaction does not come to an end")
 
 
 def _published(place: Place, state: State) -> State:
