@@ -9,7 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memu_fs.errors import MemuError
+
 Vector = NDArray[np.float32]
+
+SCHEMA = 1  #: version of what an index stores of a segment and of a file, and of how
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class FileState:
     scope: str
     hints: str  #: sizes, times and inodes when it was read; equal hints let a scan skip reading
     read_at: int  #: nanoseconds; hints younger than two seconds at that moment prove nothing
-    segments: int
+    segments: int  #: set by the index to the number it holds
     created_at: str | None  #: RFC 3339, UTC
     updated_at: str | None
     problems: tuple[str, ...] = ()  #: why parts of it are not indexed
@@ -57,14 +61,16 @@ class Where:
     """Which segments a search may see. Applied before ranking."""
 
     scopes: tuple[str, ...] | None  #: exact scope values; ``None`` means every scope
-    tracks: tuple[str, ...]
+    tracks: tuple[str, ...]  #: none named, none seen
     statuses: tuple[str, ...] | None = None  #: ``None`` means every status
-    today: str | None = None  #: ISO date that must lie inside the validity; ``None`` means any time
+    today: str | None = (
+        None  #: ISO date that must lie inside the validity, both ends included; ``None`` means any time
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A segment and its raw score: cosine similarity in [-1, 1], or BM25 above 0."""
+    """A segment and its raw score, rounded to six decimals: cosine similarity in [-1, 1], or BM25 above 0."""
 
     segment: Segment
     score: float
@@ -74,7 +80,7 @@ class Hit:
 class Stamp:
     """What an index was built with. A different stamp means: rebuild."""
 
-    schema: int
+    schema: int  #: ``SCHEMA``, when it was built
     slicer: int
     space: str  #: embedding space; "" when the index holds no vectors
     dimension: int
@@ -82,13 +88,42 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One batch of changes. Readers see all of it or nothing."""
+    """One batch of changes. Readers see all of it or nothing.
+
+    A path that is both dropped and put is put; one that is not indexed cannot be touched, and is left out.
+    """
 
     put: Mapping[str, tuple[FileState, Sequence[Segment]]] = field(default_factory=dict)
     vectors: Mapping[str, Vector] = field(default_factory=dict)  #: by segment id, for every segment put
     drop: frozenset[str] = frozenset()
     touch: Sequence[FileState] = ()  #: new hints or times; the segments stay
     head: str | None = None  #: git commit that file times were read up to
+
+
+class IndexUnusableError(MemuError):
+    """The index is missing, damaged, half-written or of another version."""
+
+    def __init__(self, where: object, reason: str) -> None:
+        super().__init__(f"The index at {where} cannot be used ({reason}). Run: memu-fs index --rebuild")
+        self.reason = reason
+
+
+class IndexWriteError(MemuError):
+    """A pass could not be written; what was published before still holds."""
+
+    def __init__(self, where: object, reason: str) -> None:
+        super().__init__(
+            f"The index at {where} could not be written ({reason}). It still holds what it held before:"
+            " free some space or allow writing there, then run: memu-fs index"
+        )
+        self.reason = reason
+
+
+class IndexBusyError(MemuError):
+    """Another process is writing the index."""
+
+    def __init__(self, where: object) -> None:
+        super().__init__(f"Another process is writing the index at {where}. Wait for it, then try again.")
 
 
 class Index(Protocol):
@@ -115,13 +150,20 @@ class Index(Protocol):
         """Replace, drop and touch files; publish the whole pass at once."""
 
     def nearest(self, vector: Vector, where: Where, limit: int) -> list[Hit]:
-        """Give the best segments by cosine: every tie at the cut, then ordered by score, track, name, line."""
+        """Give the best ``limit`` segments by cosine.
+
+        The order is total (score, track, name, path, line, id), and ties at the cut are ordered before they
+        are cut. A vector of no length is near nothing.
+        """
 
     def matching(self, terms: Sequence[str], where: Where, limit: int) -> list[Hit]:
-        """Give the best segments by BM25 over ``terms``; ordered and cut like ``nearest``. No hit scores 0."""
+        """Give the best segments by BM25 over ``terms``, in the same order. No hit scores 0."""
 
     def segments(self, path: str) -> list[Segment]:
         """Give the segments of one file, a skill's other files included, in order of path and line."""
+
+    def maintain(self) -> bool:
+        """Compact and clean up if enough has piled up; say whether it did. For the writer, after a pass."""
 
     def close(self) -> None:
         """Let go of files and handles."""
