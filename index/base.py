@@ -48,6 +48,7 @@ class FileState:
     track: str
     name: str
     scope: str
+    status: str  #: of its segments
     hints: str  #: sizes, times and inodes when it was read; equal hints let a scan skip reading
     read_at: int  #: nanoseconds; hints younger than two seconds at that moment prove nothing
     segments: int  #: set by the index to the number it holds
@@ -63,9 +64,7 @@ class Where:
     scopes: tuple[str, ...] | None  #: exact scope values; ``None`` means every scope
     tracks: tuple[str, ...]  #: none named, none seen
     statuses: tuple[str, ...] | None = None  #: ``None`` means every status
-    today: str | None = (
-        None  #: ISO date that must lie inside the validity, both ends included; ``None`` means any time
-    )
+    today: str | None = None  #: ISO date that must lie inside the validity, both ends included; ``None`` means any time
 
 
 @dataclass(frozen=True, slots=True)

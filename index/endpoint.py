@@ -127,9 +127,7 @@ class EndpointEmbedder:
             raise ServerError(self._server, late, "Check it, or raise embedder_timeout") from None
         except httpx.RequestError as error:
             fault = f"cannot be reached ({self._shown(str(error))})"
-            raise _PassingError(
-                ServerError(self._server, fault, "Check that it runs and its address")
-            ) from None
+            raise _PassingError(ServerError(self._server, fault, "Check that it runs and its address")) from None
         except httpx.InvalidURL:
             raise _bad_address() from None
         if response.status_code != 200:

@@ -88,9 +88,7 @@ class LanceIndex:
                 index._check_parts()
             with lance_table.reported():
                 index._database = lance_table.connect(uri or str(folder))
-            index._read(
-                lambda table, corpus: lance_table.check(table, index._stamp.dimension, corpus.segments)
-            )
+            index._read(lambda table, corpus: lance_table.check(table, index._stamp.dimension, corpus.segments))
         except (lance_table.TableError, OSError) as error:
             catalog.close()
             raise IndexUnusableError(folder, str(error)) from error
@@ -151,9 +149,7 @@ class LanceIndex:
         """Give the segments of one file, a skill's other files included."""
 
         def ask(table: Any, corpus: bm25.Corpus) -> list[Segment]:
-            return lance_table.segments(
-                lance_table.of_files(table, [path], lance_table.COLUMNS, corpus.segments)
-            )
+            return lance_table.segments(lance_table.of_files(table, [path], lance_table.COLUMNS, corpus.segments))
 
         return sorted(self._read(ask), key=lambda s: (s.path, s.line_start, s.id))
 

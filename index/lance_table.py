@@ -41,9 +41,7 @@ def connect(uri: str) -> Any:
     import lancedb
 
     # Its own limits are gigabytes.
-    session = lancedb.Session(
-        index_cache_size_bytes=128 * _MEGABYTE, metadata_cache_size_bytes=64 * _MEGABYTE
-    )
+    session = lancedb.Session(index_cache_size_bytes=128 * _MEGABYTE, metadata_cache_size_bytes=64 * _MEGABYTE)
     return lancedb.connect(uri, session=session)
 
 

@@ -29,7 +29,7 @@ NOBODY = 65534
 
 def state(path: str, digest: str) -> FileState:
     """Make the state of a file."""
-    return FileState(path, digest, path, "memory", path, "", "hints", 1, 0, None, None)
+    return FileState(path, digest, path, "memory", path, "", "active", "hints", 1, 0, None, None)
 
 
 def segment(path: str, line: int, terms: str, digest: str = "d") -> Segment:

@@ -15,7 +15,7 @@ STAMP = Stamp(1, 3, "hashing:4", 4)
 
 
 def file(path: str, digest: str = "d1") -> FileState:
-    return FileState(path, digest, "id", "memory", path, "", "size=1", 1, 2, None, None, ("too long", "計画"))
+    return FileState(path, digest, "id", "memory", path, "", "active", "size=1", 1, 2, None, None, ("too long", "計画"))
 
 
 @pytest.fixture

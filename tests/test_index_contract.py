@@ -56,6 +56,7 @@ def state(path: str, digest: str = "d1", scope: str = "", segments: int = 0) -> 
         track,
         name,
         scope,
+        "active",
         "size=1",
         12,
         segments,
@@ -357,9 +358,7 @@ def passes(draw: st.DrawFn) -> Pass:
     vectors: dict[str, Vector] = {}
     for path in draw(st.sets(PATHS, max_size=3)):
         scope = draw(st.sampled_from(["", "projects/a"]))
-        cut = [
-            segment(path, line, " ".join(draw(WORDS)), scope=scope) for line in range(draw(st.integers(0, 3)))
-        ]
+        cut = [segment(path, line, " ".join(draw(WORDS)), scope=scope) for line in range(draw(st.integers(0, 3)))]
         changed[path] = (state(path, draw(st.sampled_from(["d1", "d2"])), scope), cut)
         for one in cut:
             numbers = draw(st.tuples(*[st.integers(-2, 2)] * 4))

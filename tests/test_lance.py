@@ -52,9 +52,7 @@ def assert_alike(lance: Index, memory: Index, limit: int = 20) -> None:
     assert lance.files() == memory.files()
     assert (lance.count(), lance.head) == (memory.count(), memory.head)
     for words in (["owl"], ["night", "計画", "egg"]):
-        assert lance.matching(words, writer.EVERYTHING, limit) == memory.matching(
-            words, writer.EVERYTHING, limit
-        )
+        assert lance.matching(words, writer.EVERYTHING, limit) == memory.matching(words, writer.EVERYTHING, limit)
     asked = np.arange(1, writer.DIMENSION + 1, dtype=np.float32)
     assert lance.nearest(asked, writer.EVERYTHING, limit) == memory.nearest(asked, writer.EVERYTHING, limit)
     for path in memory.files():
@@ -114,9 +112,7 @@ def test_a_table_with_other_columns_or_types_is_not_opened(tmp_path: Path, chang
     elif change == "no index of words":
         table.drop_index(table.list_indices()[0].name)
     stamp = replace(STAMP, dimension=9) if change == "a vector's length" else STAMP
-    index._catalog.publish(
-        replace(index._catalog.state(), stamp=stamp, version=table.version), writer.Changes()
-    )
+    index._catalog.publish(replace(index._catalog.state(), stamp=stamp, version=table.version), writer.Changes())
     index.close()
     with pytest.raises(IndexUnusableError, match=r"columns are of another version|words are not indexed"):
         LanceIndex.open(tmp_path / "1")
