@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 from frontmatter.default_handlers import SafeLoader, YAMLHandler
@@ -37,7 +38,7 @@ class _Loader(SafeLoader):  # type: ignore[misc,valid-type]
     """Safe YAML in which a date or number that does not exist stays the text that was written."""
 
 
-def _or_text(construct: Callable[[yaml.SafeLoader, yaml.ScalarNode], object]) -> Callable[..., object]:
+def _or_text(construct: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
     def constructed(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         if not isinstance(node, yaml.ScalarNode):
             return construct(loader, node)
@@ -175,7 +176,9 @@ def _comment_of(line: str) -> str:
     if _BLOCK.search(line):
         return ""
     try:
-        end = max((token.end_mark.column for token in yaml.scan(line) if isinstance(token, yaml.ScalarToken)), default=0)
+        end = max(
+            (token.end_mark.column for token in yaml.scan(line) if isinstance(token, yaml.ScalarToken)), default=0
+        )
     except yaml.YAMLError:
         return ""
     rest = line[end:]
@@ -197,7 +200,7 @@ def _check_shape(text: str) -> None:
     """Refuse, before anything is built, what is too deep to be meant, and merge keys: they can multiply without end."""
     depth = 0
     for event in yaml.parse(text, Loader=SafeLoader):
-        line = event.start_mark.line + 2
+        line = event.start_mark.line + 2 if event.start_mark else 2
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:

@@ -22,7 +22,17 @@ _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
 #: How long to wait for another git to let go of the index, in seconds.
 _LOCK_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 _LAST_SECOND = 253_402_300_799  # of the year 9999
-_LOG = ("log", "--reverse", "--topo-order", "--no-show-signature", "--format=%x01%at", "--name-status", "-M", "-z", "--relative")
+_LOG = (
+    "log",
+    "--reverse",
+    "--topo-order",
+    "--no-show-signature",
+    "--format=%x01%at",
+    "--name-status",
+    "-M",
+    "-z",
+    "--relative",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ _WIKI = re.compile(
 )
 _INLINE = re.compile(r"(?<!\\)\[[^\[\]\n]*\]\((?P<target>[^()\s#]+\.md)(?P<anchor>#[^()\s]*)?(?:\s+\"[^\"]*\")?\)")
 #: Files that a wikilink may embed or name and that are no recall files.
-_ATTACHMENT = re.compile(r"(?i)\.(avif|bmp|gif|jpe?g|png|svg|webp|pdf|mp3|m4a|ogg|wav|mov|mp4|webm|canvas|base|csv|zip)$")
+_ATTACHMENT = re.compile(
+    r"(?i)\.(avif|bmp|gif|jpe?g|png|svg|webp|pdf|mp3|m4a|ogg|wav|mov|mp4|webm|canvas|base|csv|zip)$"
+)
 _BACKTICKS = re.compile("(`+)")
 _BLOCKS = MarkdownIt("commonmark").enable("table")
 _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
@@ -129,7 +131,9 @@ class _Names:
         if word in self._exact:
             return self._exact[word]
         tracks = (source.track, *(track for track in ("memory", "skill", "workspace") if track != source.track))
-        found = (words[track, word] for words in (self._names, self._others) for track in tracks if (track, word) in words)
+        found = (
+            words[track, word] for words in (self._names, self._others) for track in tracks if (track, word) in words
+        )
         return next(found, None)
 
 

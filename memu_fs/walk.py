@@ -63,7 +63,7 @@ class Walk:
 
 
 def walk(root: Path) -> Walk:
-    """Look through the track folders. Hidden names are left out; links out of the store or its scope are not followed."""
+    """Look through the track folders; hidden names are left out, and so are links out of the store or a scope."""
     problems: list[Problem] = []
     entries: list[Entry] = []
     inside = root.resolve()
