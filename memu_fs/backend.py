@@ -233,7 +233,7 @@ def read_filter(where: Mapping[str, object]) -> Filter:
 
 
 def check_query(query: str) -> str:
-    """Give the query without surrounding space and with U+FFFD for what is not Unicode.
+    """Give the query without surrounding space and with a question mark for what is not Unicode.
 
     Raises:
         EmptyQueryError: when nothing is left.
