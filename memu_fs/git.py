@@ -231,7 +231,7 @@ def _run(folder: Path, *arguments: str) -> str | None:
     command: Git = git.Git(folder)
     try:
         answer = command.execute(
-            ["git", *_QUIET, *arguments],
+            ["git", "-C", str(folder.absolute()), *_QUIET, *arguments],  # GitPython alone falls back to where we are
             env={"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
             strip_newline_in_stdout=True,
             stdout_as_string=True,
