@@ -10,8 +10,8 @@ from memu_fs import front_matter, git, recall_file
 from memu_fs.backend import Committed
 from memu_fs.errors import MemuError, UsageError
 from memu_fs.listing import listed
-from memu_fs.names import FOLDERS, collision_key, path_for
-from memu_fs.secret_scan import find_secrets
+from memu_fs.names import FOLDERS, collision_key, identity_of, path_for
+from memu_fs.secret_scan import find_secrets, redact
 from memu_fs.store import MAX_FILE_BYTES, FileChangedError, FileNotWrittenError, Store
 from memu_fs.walk import Walk
 
@@ -28,7 +28,7 @@ class SecretInPayloadError(MemuError):
 
     def __init__(self, reference: str, line: int, rule: str) -> None:
         super().__init__(
-            f"{reference} looks like it holds a secret ({rule}, line {line}); nothing was written. "
+            f"{redact(reference)} looks like it holds a secret ({rule}, line {line}); nothing was written. "
             "Take it out, then retry."
         )
 
@@ -131,7 +131,8 @@ def _plan(store: Store, found: Walk, track: str, name: str, item: Mapping[str, o
     """Say what one item writes; ``None`` when it changes nothing."""
     path = path_for(track, name)
     reference = f"{track}/{name}"
-    same = [entry for entry in found.entries if collision_key(entry.track, entry.name) == collision_key(track, name)]
+    key = collision_key(track, name)
+    same = [entry for entry in found.entries if collision_key(*identity_of(entry.path)) == key]
     if len(same) > 1:
         raise PayloadError(f"{reference} is the name of several files: {', '.join(entry.path for entry in same)}.")
     base = _text(item, "base")
@@ -176,10 +177,19 @@ def _changed(old: recall_file.RecallFile, item: Mapping[str, object]) -> bytes:
     is_malformed = not old.meta and any(problem.rule == "front-matter" for problem in old.problems)
     if description and description != old.description and not is_malformed:
         header = front_matter.set_key(header, "description", description, newline)
+        if not _says(header, "description", description):
+            raise PayloadError(f"The front matter of {old.path} cannot take a description; change it by hand.")
     new = front_matter.split(_text(item, "content").replace("\r\n", "\n")).body.strip("\n")
     if new.strip():
         body = (("\n" if header else "") + new + "\n").replace("\n", newline)
     return (old.bom + header + body).encode("utf-8", "surrogateescape")
+
+
+def _says(header: str, key: str, value: str) -> bool:
+    try:
+        return front_matter.load(front_matter.split(header).yaml).get(key) == value
+    except front_matter.FrontMatterProblem:
+        return False
 
 
 def _write_all(store: Store, writes: Sequence[Write]) -> None:
