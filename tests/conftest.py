@@ -63,7 +63,9 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGit:
     def run(*arguments: str, cwd: Path = tmp_path, at: str = "2026-01-01T00:00:00Z") -> str:
         dates = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
         command = ["git", "-c", "init.defaultBranch=main", *arguments]
-        done = subprocess.run(command, cwd=cwd, env={**os.environ, **dates}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=cwd, env={**os.environ, **dates}, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

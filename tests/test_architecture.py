@@ -72,9 +72,7 @@ def known(name: str) -> str:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_go_one_way(module: str) -> None:
     ours = {known(name) for name in imports(MODULES[module]) if name.startswith("memu_fs")}
-    wrong = {
-        name for name in ours if layer(name) not in ALLOWED[layer(module)] and (module, name) not in EXCEPTIONS
-    }
+    wrong = {name for name in ours if layer(name) not in ALLOWED[layer(module)] and (module, name) not in EXCEPTIONS}
     assert wrong == set()
 
 

@@ -65,7 +65,9 @@ def test_a_skill_needs_a_name_and_a_description(store: MakeStore, text: str, lin
 
 def test_faults_in_the_parts_of_a_skill_are_found(store: MakeStore) -> None:
     found = check_store(
-        store({**MARKER, "skill/x/SKILL.md": SKILL, "skill/x/ref.md": f"[[nowhere]]\n{SECRET}\n", "skill/x/empty.md": ""})
+        store(
+            {**MARKER, "skill/x/SKILL.md": SKILL, "skill/x/ref.md": f"[[nowhere]]\n{SECRET}\n", "skill/x/empty.md": ""}
+        )
     )
     assert [(problem.path, problem.line, problem.rule) for problem in found.problems] == [
         ("skill/x/empty.md", 0, "empty"),

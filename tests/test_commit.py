@@ -48,8 +48,9 @@ def test_a_new_file_is_an_agents_and_unverified(store: MakeStore) -> None:
 
 def test_what_an_agent_says_of_itself_is_not_believed(store: MakeStore) -> None:
     made = store()
-    claims = "---\norigin: human\nstatus: active\nverified: yes\nsources: [x]\ntags: [a]\nvalid_until: 2026-05-31\n---\nBody\n"
-    commit(made, {"name": "a", "track": "skill", "content": claims})
+    claims = "origin: human\nstatus: active\nverified: yes\nsources: [x]\n"
+    content = f"---\n{claims}tags: [a]\nvalid_until: 2026-05-31\n---\nBody\n"
+    commit(made, {"name": "a", "track": "skill", "content": content})
     assert meta_of(made, "skill/a.md") == {
         "name": "a",
         "tags": ["a"],
@@ -62,7 +63,18 @@ def test_what_an_agent_says_of_itself_is_not_believed(store: MakeStore) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 def test_a_patch_changes_what_it_names_and_nothing_else(store: MakeStore, newline: str, bom: str) -> None:
-    lines = ["---", "# mine", "name:  'A'", "description: old  # why", "status: disputed", "odd: 1", "---", "", "old", ""]
+    lines = [
+        "---",
+        "# mine",
+        "name:  'A'",
+        "description: old  # why",
+        "status: disputed",
+        "odd: 1",
+        "---",
+        "",
+        "old",
+        "",
+    ]
     old = (bom + newline.join(lines)).encode()
     made = store({"memory/a.md": old})
     base = digest_bytes(old)
@@ -132,7 +144,10 @@ def test_the_git_commit_holds_exactly_the_paths_of_the_payload(git_store: MakeSt
     done = commit(made, {"name": "new"}, {"name": "[ab]", "content": "b", "base": base})
     assert done["commit"] == git("rev-parse", "HEAD", cwd=made.root).strip()
     assert git("show", "--name-only", "--format=", cwd=made.root).split() == ["memory/[ab].md", "memory/new.md"]
-    assert git("show", "-s", "--format=%s|%(trailers)", cwd=made.root).strip() == "memory: write 2 files|Memu-Origin: agent"
+    assert (
+        git("show", "-s", "--format=%s|%(trailers)", cwd=made.root).strip()
+        == "memory: write 2 files|Memu-Origin: agent"
+    )
     assert git("status", "--porcelain", cwd=made.root).splitlines() == [" M memory/a.md", " M memory/dirty.md"]
 
 
@@ -159,7 +174,7 @@ def test_blank_names_are_skipped_and_of_repeated_names_the_last_counts(store: Ma
 
 def test_names_that_some_system_confuses_are_refused_together(store: MakeStore) -> None:
     made = store()
-    with pytest.raises(PayloadError, match="'a' and 'A'|'A' and 'a'"):
+    with pytest.raises(PayloadError, match="'A' and 'a' are the same name"):
         commit(made, {"name": "a"}, {"name": "A"})
     assert snapshot(made) == {}
 

@@ -87,7 +87,9 @@ def test_a_bad_variable_is_named(configure: Configure) -> None:
         configure("", {"MEMU_FS_EMBEDDER_DIMENSION": "big"}).get("embedder_dimension")
 
 
-@pytest.mark.parametrize("text", ["a = ", b"\xff", "a = " + "[" * 10_000, "a = 1\na = 2\n"], ids=["cut", "bytes", "deep", "twice"])
+@pytest.mark.parametrize(
+    "text", ["a = ", b"\xff", "a = " + "[" * 10_000, "a = 1\na = 2\n"], ids=["cut", "bytes", "deep", "twice"]
+)
 def test_a_file_that_is_no_toml_is_a_sentence(configure: Configure, text: str | bytes) -> None:
     with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
         configure(text)

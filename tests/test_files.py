@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from memu_fs import files
 from memu_fs.files import replace_file
 
 
@@ -49,6 +48,6 @@ def test_a_system_that_cannot_flush_folders_is_no_failure(tmp_path: Path, monkey
             raise PermissionError(13, "Permission denied")
         return opened(path, flags, *rest, **named)
 
-    monkeypatch.setattr(files.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     replace_file(tmp_path / "x", b"new")
     assert (tmp_path / "x").read_bytes() == b"new"

@@ -7,7 +7,6 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +34,9 @@ def repo(git_store: MakeStore) -> Path:
 
 
 @pytest.fixture
-def no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    yield
 
 
 def test_a_repository_is_described(repo: Path, git: RunGit) -> None:

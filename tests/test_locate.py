@@ -87,7 +87,9 @@ def test_inside_the_store_there_is_no_project(git_store: MakeStore) -> None:
         assert derive_scope(load_config({}), made, folder, "codex") == Scope(None, "codex")
 
 
-def test_a_store_in_a_projects_repository_is_read_for_that_project(store: MakeStore, git: RunGit, tmp_path: Path) -> None:
+def test_a_store_in_a_projects_repository_is_read_for_that_project(
+    store: MakeStore, git: RunGit, tmp_path: Path
+) -> None:
     made = store(folder="api/notes")
     git("init", "--quiet", cwd=tmp_path / "api")
     assert project_name(load_config({}), made, tmp_path / "api") == "api"

@@ -26,7 +26,9 @@ def test_every_package_folder_is_listed() -> None:
 
 
 def test_no_folder_with_code_lacks_its_init() -> None:
-    folders = {path.parent for name in ("memu_fs", "index", "hosts", "templates") for path in (ROOT / name).rglob("*.py")}
+    folders = {
+        path.parent for name in ("memu_fs", "index", "hosts", "templates") for path in (ROOT / name).rglob("*.py")
+    }
     assert [folder for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
 
 

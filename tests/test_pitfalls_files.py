@@ -54,7 +54,9 @@ def test_one_file_has_one_identity_in_every_normal_form(store: MakeStore) -> Non
     assert {problem.rule for problem in found.problems} == {"collision"}
 
 
-@pytest.mark.parametrize("name", ["🦉", "🦉🦉", "{", "[", "#", "%", "a b", "a-b", "a_b", "CON", "x.md", "...", "-rf", "'", '"'])
+@pytest.mark.parametrize(
+    "name", ["🦉", "🦉🦉", "{", "[", "#", "%", "a b", "a-b", "a_b", "CON", "x.md", "...", "-rf", "'", '"']
+)
 def test_any_name_is_a_file_and_none_evicts_another(store: MakeStore, name: str) -> None:
     made = store({"memory/a b c.md": "x", "memory/a-b-c.md": "y"})
     done = commit_payload(made, [{"name": name, "content": "text"}])

@@ -11,9 +11,22 @@ from hypothesis import strategies as st
 from memu_fs.recall_file import RecallFile, parse, render
 
 PIECES = st.sampled_from(
-    [b"---\n", b"---\r\n", b"\xef\xbb\xbf", b"name: x\n", b"tags: [a", b"\xff\xfe", b"\0", b"\r\n", b"# h\n", b"\xed\xa0\x80"]
+    [
+        b"---\n",
+        b"---\r\n",
+        b"\xef\xbb\xbf",
+        b"name: x\n",
+        b"tags: [a",
+        b"\xff\xfe",
+        b"\0",
+        b"\r\n",
+        b"# h\n",
+        b"\xed\xa0\x80",
+    ]
 )
-BYTES = st.one_of(st.binary(max_size=200), st.lists(st.one_of(PIECES, st.binary(max_size=6)), max_size=12).map(b"".join))
+BYTES = st.one_of(
+    st.binary(max_size=200), st.lists(st.one_of(PIECES, st.binary(max_size=6)), max_size=12).map(b"".join)
+)
 
 
 def read(text: str | bytes, path: str = "memory/a.md") -> RecallFile:

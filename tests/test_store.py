@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memu_fs import files
 from memu_fs.digests import digest_bytes, digest_parts
 from memu_fs.names import BadNameError
 from memu_fs.store import (
@@ -101,9 +100,12 @@ def test_what_is_not_visible_is_not_found(store: MakeStore) -> None:
 def test_a_page_holds_the_parts_of_a_skill(store: MakeStore) -> None:
     made = store({"skill/x/SKILL.md": "main", "skill/x/b.md": b"\xff", "skill/x/a.md": "part"})
     page = made.read(made.find("x"))
-    assert [part.raw_body for part in page.others][0] == "part"
+    assert next(part.raw_body for part in page.others) == "part"
     assert page.digest == digest_parts(
-        [(f"skill/x/{name}.md", digest_bytes(data)) for name, data in {"SKILL": b"main", "a": b"part", "b": b"\xff"}.items()]
+        [
+            (f"skill/x/{name}.md", digest_bytes(data))
+            for name, data in {"SKILL": b"main", "a": b"part", "b": b"\xff"}.items()
+        ]
     )
     assert [problem.path for problem in page.problems] == ["skill/x/b.md"]
     (made.root / "skill/x/a.md").unlink()
@@ -218,7 +220,7 @@ def test_a_failing_disk_leaves_the_old_file(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(files.os, call, fail)
+    monkeypatch.setattr(os, call, fail)
     with pytest.raises(FileNotWrittenError, match=sentence):
         made.write("memory/a.md", b"new", expected=digest_bytes(b"old"))
     assert listing(made.root) == {"memory/a.md": b"old"}

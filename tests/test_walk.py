@@ -156,9 +156,7 @@ def test_a_pipe_is_left_out(store: MakeStore) -> None:
     assert problems(root) == [("memory/pipe.md", "special-file")]
 
 
-def test_a_folder_that_cannot_be_read_does_not_stop_the_walk(
-    store: MakeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_does_not_stop_the_walk(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     root = store({"memory/a/x.md": "x", "memory/b/y.md": "x"}).root
     scandir = os.scandir
 
