@@ -215,14 +215,17 @@ def read_filter(where: Mapping[str, object]) -> Filter:
         UnknownFieldError: for any other key.
         MissingScopeError: without a scope.
     """
-    if unknown := sorted(where.keys() - {"scope", "track", "include_inactive"}):
+    if unknown := sorted(map(str, where.keys() - {"scope", "track", "include_inactive"})):
         raise UnknownFieldError(unknown)
     scope = where.get("scope")
-    if scope is None or scope == [] or scope == "":
-        raise MissingScopeError
     if not isinstance(scope, Scope):
+        if not scope:
+            raise MissingScopeError
         scope = Scope.parse(_texts("scope", scope))
-    tracks = tuple(dict.fromkeys(_track(text) for text in _texts("track", where.get("track") or list(TRACKS))))
+    track = where.get("track")
+    tracks = tuple(dict.fromkeys(_track(text) for text in _texts("track", list(TRACKS) if track is None else track)))
+    if not tracks:
+        raise UsageError("track names no track; use memory, skill or resource, or leave it out.")
     inactive = where.get("include_inactive", False)
     if not isinstance(inactive, bool):
         raise UsageError("include_inactive must be true or false.")
@@ -230,7 +233,7 @@ def read_filter(where: Mapping[str, object]) -> Filter:
 
 
 def check_query(query: str) -> str:
-    """Give the query without surrounding space and with U+FFFD for what is not Unicode.
+    """Give the query without surrounding space and with a question mark for what is not Unicode.
 
     Raises:
         EmptyQueryError: when nothing is left.
@@ -268,7 +271,7 @@ def decode_cursor(cursor: str) -> tuple[str, str, str]:
     """
     try:
         key = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error):
+    except (ValueError, binascii.Error, RecursionError):
         raise BadCursorError from None
     if not isinstance(key, list) or len(key) != 3 or not all(isinstance(part, str) for part in key):
         raise BadCursorError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from memu_fs.conflict_markers import find_markers
-from memu_fs.links import map_links
+from memu_fs.links import Link, map_links
 from memu_fs.marker import MARKER
 from memu_fs.problems import Problem
 from memu_fs.recall_file import RecallFile
@@ -59,9 +59,18 @@ def check_store(store: Store) -> Checkup:
             problems += _text(part, store)
     files = [part for page in pages for part in (page.file, *page.others)]
     for path, links in map_links(files).dangling.items():
-        problems += [Problem(path, link.line, "link", f"[[{link.target}]] leads nowhere") for link in links]
+        problems += [Problem(path, link.line, "link", _lost(link)) for link in links if not _is_file(store, path, link)]
     problems += _marker(store)
     return Checkup(len(pages), tuple(sorted(set(problems))))
+
+
+def _lost(link: Link) -> str:
+    return f"the link to {link.target} leads nowhere" if link.is_path else f"[[{link.target}]] leads nowhere"
+
+
+def _is_file(store: Store, source: str, link: Link) -> bool:
+    """Say whether a Markdown link leads to a file that is there, though it is no recall file."""
+    return link.is_path and (store.root / source).parent.joinpath(link.target).is_file()
 
 
 def _text(part: RecallFile, store: Store) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,13 @@ from memu_fs import front_matter, git, recall_file
 from memu_fs.backend import Committed
 from memu_fs.errors import MemuError, UsageError
 from memu_fs.listing import listed
-from memu_fs.names import collision_key, path_for
-from memu_fs.secret_scan import find_secrets
-from memu_fs.store import FileChangedError, FileNotWrittenError, Store, Walk
+from memu_fs.names import FOLDERS, collision_key, identity_of, path_for
+from memu_fs.secret_scan import find_secrets, redact
+from memu_fs.store import MAX_FILE_BYTES, FileChangedError, FileNotWrittenError, Store
+from memu_fs.walk import Walk
+
+#: Track, name and what the payload says of it.
+Item = tuple[str, str, Mapping[str, object]]
 
 
 class PayloadError(UsageError):
@@ -23,7 +28,7 @@ class SecretInPayloadError(MemuError):
 
     def __init__(self, reference: str, line: int, rule: str) -> None:
         super().__init__(
-            f"{reference} looks like it holds a secret ({rule}, line {line}); nothing was written. "
+            f"{redact(reference)} looks like it holds a secret ({rule}, line {line}); nothing was written. "
             "Take it out, then retry."
         )
 
@@ -63,11 +68,13 @@ def commit_payload(
         PayloadError, BadNameError: when the payload does not fit.
         SecretInPayloadError, BaseMissingError, FileChangedError: when a file must not be written.
     """
-    items = [*_recall_files(recall_files), *_resources(resource)]
+    items = _told_apart([*_recall_files(recall_files), *_resources(resource)])
     found = store.walk()
     writes = [write for track, name, item in items if (write := _plan(store, found, track, name, item))]
     for write in writes:
-        for finding in find_secrets(write.data.decode(), allow=store.marker.allowed_secrets):
+        if len(write.data) > MAX_FILE_BYTES:
+            raise PayloadError(f"{write.reference} is larger than {MAX_FILE_BYTES // 1024 // 1024} MB.")
+        for finding in find_secrets(write.data.decode("utf-8", "replace"), allow=store.marker.allowed_secrets):
             raise SecretInPayloadError(write.reference, finding.line, finding.rule)
     _write_all(store, writes)
     commit = git.commit_paths(store.root, [write.path for write in writes], _message(writes)) if writes else None
@@ -79,25 +86,44 @@ def commit_payload(
     )
 
 
-def _recall_files(items: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    latest: dict[tuple[str, str], Mapping[str, object]] = {}
+def _told_apart(items: Sequence[Item]) -> list[Item]:
+    """Of repeated names keep the last; refuse names that some system could not tell apart."""
+    latest: dict[tuple[str, str], Item] = {}
+    for track, name, item in items:
+        key = collision_key(track, name)
+        if key in latest and _spelling(latest[key][1]) != _spelling(name):
+            raise PayloadError(f"{name!r} and {latest[key][1]!r} are the same name on some systems; rename one.")
+        latest[key] = (track, name, item)
+    return list(latest.values())
+
+
+def _spelling(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _fields(kind: str, item: Mapping[str, object], allowed: frozenset[str]) -> None:
+    if not isinstance(item, Mapping):
+        raise PayloadError(f"{kind} must be an object with the fields {', '.join(sorted(allowed))}.")
+    if unknown := sorted(map(str, item.keys() - allowed)):
+        raise PayloadError(f"{kind} has the unknown field {unknown[0]!r}.")
+
+
+def _recall_files(items: Sequence[Mapping[str, object]]) -> Iterator[Item]:
     for item in items:
-        if unknown := sorted(item.keys() - {"name", "track", "description", "content", "base"}):
-            raise PayloadError(f"A recall file has the unknown field {unknown[0]!r}.")
+        _fields("A recall file", item, frozenset({"name", "track", "description", "content", "base"}))
         track, name = _text(item, "track") or "memory", _text(item, "name").strip()
         if name:
-            latest[track, name] = item
-    yield from ((track, name, item) for (track, name), item in latest.items())
+            yield FOLDERS.get(track, track), name, item
 
 
-def _resources(items: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+def _resources(items: Sequence[Mapping[str, object]]) -> Iterator[Item]:
     for item in items:
-        if unknown := sorted(item.keys() - {"path", "description"}):
-            raise PayloadError(f"A resource has the unknown field {unknown[0]!r}.")
+        _fields("A resource", item, frozenset({"path", "description"}))
         path, description = _text(item, "path").strip(), _text(item, "description")
         if path:
             key = "url" if "://" in path else "local_path"
-            name = path.split("://", 1)[-1].strip("/") or path
+            parts = path.split("://", 1)[-1].split("/")
+            name = "/".join(part for part in parts if part not in {"", ".", ".."}) or path
             yield "workspace", name, {"name": name, "description": description, key: path, "overwrite": True}
 
 
@@ -105,17 +131,20 @@ def _plan(store: Store, found: Walk, track: str, name: str, item: Mapping[str, o
     """Say what one item writes; ``None`` when it changes nothing."""
     path = path_for(track, name)
     reference = f"{track}/{name}"
-    same = [entry for entry in found.entries if collision_key(entry.track, entry.name) == collision_key(track, name)]
+    key = collision_key(track, name)
+    same = [entry for entry in found.entries if collision_key(*identity_of(entry.path)) == key]
     if len(same) > 1:
         raise PayloadError(f"{reference} is the name of several files: {', '.join(entry.path for entry in same)}.")
+    base = _text(item, "base")
     if not same:
+        if base:
+            raise FileChangedError(path)
         return Write(reference, path, _new_file(name, item), None, None)
     before = store.read_bytes(same[0].path)
     old = recall_file.parse(same[0].path, before)
     data = _changed(old, item)
     if data == before:
         return None
-    base = _text(item, "base")
     if not base and not item.get("overwrite"):
         raise BaseMissingError(reference)
     if base and base != old.digest:
@@ -130,7 +159,10 @@ def _new_file(name: str, item: Mapping[str, object]) -> bytes:
         if text := _text(item, key):
             values[key] = text
     content = front_matter.split(_text(item, "content").replace("\r\n", "\n"))
-    claimed = front_matter.load(content.yaml) if content.header else {}
+    try:
+        claimed = front_matter.load(content.yaml)
+    except front_matter.FrontMatterProblem as problem:
+        raise PayloadError(f"{name}: {problem.reason} (line {problem.line} of its content).") from None
     kept = {key: value for key, value in claimed.items() if key not in {"origin", "status", "sources", "verified"}}
     values = {**values, **kept, "origin": "agent", "status": "unverified"}
     body = content.body.strip("\n")
@@ -142,13 +174,22 @@ def _changed(old: recall_file.RecallFile, item: Mapping[str, object]) -> bytes:
     newline = "\r\n" if "\r\n" in old.header + old.raw_body else "\n"
     header, body = old.header, old.raw_body
     description = " ".join(_text(item, "description").split())
-    if description and description != old.description and not (old.problems and not old.meta):
+    is_malformed = not old.meta and any(problem.rule == "front-matter" for problem in old.problems)
+    if description and description != old.description and not is_malformed:
         header = front_matter.set_key(header, "description", description, newline)
-    content = _text(item, "content").replace("\r\n", "\n")
-    if content:
-        new = front_matter.split(content).body.strip("\n") + "\n"
-        body = (("\n" if header else "") + new).replace("\n", newline)
+        if not _says(header, "description", description):
+            raise PayloadError(f"The front matter of {old.path} cannot take a description; change it by hand.")
+    new = front_matter.split(_text(item, "content").replace("\r\n", "\n")).body.strip("\n")
+    if new.strip():
+        body = (("\n" if header else "") + new + "\n").replace("\n", newline)
     return (old.bom + header + body).encode("utf-8", "surrogateescape")
+
+
+def _says(header: str, key: str, value: str) -> bool:
+    try:
+        return front_matter.load(front_matter.split(header).yaml).get(key) == value
+    except front_matter.FrontMatterProblem:
+        return False
 
 
 def _write_all(store: Store, writes: Sequence[Write]) -> None:
@@ -167,7 +208,7 @@ def _write_all(store: Store, writes: Sequence[Write]) -> None:
 
 
 def _message(writes: Sequence[Write]) -> str:
-    what = writes[0].reference if len(writes) == 1 else f"{len(writes)} files"
+    what = " ".join(writes[0].path.split()) if len(writes) == 1 else f"{len(writes)} files"
     return f"memory: write {what}\n\nMemu-Origin: agent\n"
 
 

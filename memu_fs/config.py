@@ -158,6 +158,6 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
         declared = tomllib.loads(path.read_bytes().decode())
     except FileNotFoundError:
         declared = {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct it, or move it away.") from None
     return Config(path, declared, variables)

@@ -67,7 +67,7 @@ def _edit(path: Path, name: str, value: Value) -> str:
         target = path.resolve()
         replace_file(target, tomlkit.dumps(document).encode(), mode=0o600)
         return f"{target.stat().st_mode & 0o777:04o}"
-    except (OSError, ValueError, TOMLKitError) as error:
+    except (OSError, ValueError, RecursionError, TOMLKitError) as error:
         raise ConfigError(f"{path} was not changed: {error}.") from None
 
 

@@ -14,7 +14,7 @@ def find_markers(body: str) -> list[int]:
     opening = _OPENING.search(body)
     if not opening or not _CLOSING.search(body, opening.end()):
         return []
-    return [body.count("\n", 0, match.start()) for match in _MARKER_LINE.finditer(body)]
+    return [number for number, line in enumerate(body.split("\n")) if _MARKER_LINE.fullmatch(line)]
 
 
 def blank_markers(body: str) -> str:

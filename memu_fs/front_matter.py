@@ -5,15 +5,22 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
-from frontmatter.default_handlers import YAMLHandler
+from frontmatter.default_handlers import SafeLoader, YAMLHandler
 
 MAX_CHARS = 64 * 1024
 MAX_DEPTH = 12
 MAX_NODES = 5_000
+MAX_NUMBER_BITS = 1_024
+
+_KEY_LINE = re.compile(r"""(?:(?P<quote>['"])(?P<quoted>[^'"]+)(?P=quote)|(?P<plain>[^\s'"#:\-][^:#]*?))\s*:(?:\s|$)""")
+_BLOCK = re.compile(r":\s*[|>]")
+#: What a double-quoted YAML text must not hold as it is, beyond what JSON escapes.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,32 @@ class Split:
     yaml: str  #: what stands between the fences
     body: str
     unclosed: bool = False  #: the first line opens front matter that nothing closes
+
+
+class _Loader(SafeLoader):  # type: ignore[misc,valid-type]
+    """Safe YAML in which a date or number that does not exist stays the text that was written."""
+
+
+def _or_text(construct: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
+    def constructed(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+        if not isinstance(node, yaml.ScalarNode):
+            return construct(loader, node)
+        try:
+            value = construct(loader, node)
+        except (ValueError, OverflowError):
+            return node.value
+        is_huge = isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS
+        return node.value if is_huge else value
+
+    return constructed
+
+
+for _tag, _construct in (
+    ("timestamp", SafeLoader.construct_yaml_timestamp),
+    ("int", SafeLoader.construct_yaml_int),
+    ("float", SafeLoader.construct_yaml_float),
+):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _or_text(_construct))
 
 
 class FrontMatterProblem(Exception):
@@ -60,16 +93,15 @@ def load(text: str) -> dict[str, object]:
     """
     if len(text) > MAX_CHARS:
         raise FrontMatterProblem(1, f"front matter is larger than {MAX_CHARS // 1024} KB")
-    if _depth(text) > MAX_DEPTH * 4:
-        raise FrontMatterProblem(2, "front matter is nested too deeply")
     try:
-        loaded = YAMLHandler().load(text)
+        _check_shape(text)
+        loaded = YAMLHandler().load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = f"front matter is not valid YAML ({error.problem or error.context})"
         raise FrontMatterProblem(mark.line + 2 if mark else 2, reason) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 2
+        line = text.encode()[: error.position].count(b"\n") + 2
         raise FrontMatterProblem(line, f"front matter is not valid YAML ({error.reason})") from None
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         raise FrontMatterProblem(2, f"front matter is not valid YAML ({error})") from None
@@ -97,34 +129,86 @@ def set_key(header: str, key: str, value: str, newline: str = "\n") -> str:
         return f"---{newline}{text}{newline}---{newline}"
     lines = header.split("\n")
     ending = "\r" if lines[0].endswith("\r") else ""
-    starts = [number for number, line in enumerate(lines[1:], 1) if re.match(rf"{re.escape(key)}\s*:", line)]
-    if not starts:
-        close = max(number for number, line in enumerate(lines) if line.rstrip() == "---")
+    close = max(number for number, line in enumerate(lines) if line.rstrip() == "---")
+    start = line_of(header, key) - 1
+    if start < 0:
         return "\n".join([*lines[:close], text + ending, *lines[close:]])
-    after = starts[0] + 1
-    while re.match(r"[ \t]+\S", lines[after]):
-        after += 1
-    return "\n".join([*lines[: starts[0]], text + ending, *lines[after:]])
+    comment = _comment_of(lines[start].removesuffix("\r"))
+    return "\n".join([*lines[:start], text + comment + ending, *lines[_value_end(lines, start, close) :]])
+
+
+def line_of(header: str, key: str) -> int:
+    """Give the 1-based line of a key in raw front matter, or 0. Of a key given twice the last counts, as in YAML."""
+    found = [number for number, name in _keys(header) if name == key]
+    return found[-1] if found else 0
+
+
+def repeated_keys(header: str) -> list[tuple[int, str]]:
+    """Give line and name of every key that was given before."""
+    seen: set[str] = set()
+    again: list[tuple[int, str]] = []
+    for number, name in _keys(header):
+        again += [(number, name)] if name in seen else []
+        seen.add(name)
+    return again
+
+
+def _keys(header: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(header.split("\n"), 1):
+        if match := _KEY_LINE.match(line):
+            yield number, match["quoted"] or match["plain"]
+
+
+def _value_end(lines: list[str], start: int, close: int) -> int:
+    """Give the line after a key's value: indented lines and list items belong to it, blank lines between them too."""
+    goes_on = re.compile(r"[ \t]+\S|-\s" if _BLOCK.search(lines[start]) else r"[ \t]+[^\s#]|-\s")
+    end = start + 1
+    for number in range(end, close):
+        if goes_on.match(lines[number]):
+            end = number + 1
+        elif lines[number].strip():
+            break
+    return end
+
+
+def _comment_of(line: str) -> str:
+    """Give the comment at the end of a key's line, with the space before it."""
+    if _BLOCK.search(line):
+        return ""
+    try:
+        end = max(
+            (token.end_mark.column for token in yaml.scan(line) if isinstance(token, yaml.ScalarToken)), default=0
+        )
+    except yaml.YAMLError:
+        return ""
+    rest = line[end:]
+    return rest if re.match(r"\s+#", rest) else ""
 
 
 def _scalar(value: str) -> str:
     """Write a text on one line of YAML; quoted where plain YAML would read it as something else."""
     try:
         plain = yaml.safe_load(f"k: {value}") == {"k": value}
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         plain = False
-    return value if plain and "\n" not in value and "#" not in value else json.dumps(value, ensure_ascii=False)
+    if plain and "\n" not in value and "#" not in value:
+        return value
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for char in text:
-        if char in "[{":
+def _check_shape(text: str) -> None:
+    """Refuse, before anything is built, what is too deep to be meant, and merge keys: they can multiply without end."""
+    depth = 0
+    for event in yaml.parse(text, Loader=SafeLoader):
+        line = event.start_mark.line + 2 if event.start_mark else 2
+        if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
+            if depth > MAX_DEPTH:
+                raise FrontMatterProblem(line, "front matter is nested too deeply")
+        elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    return deepest
+        elif isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+            raise FrontMatterProblem(line, "front matter uses a merge key (<<)")
 
 
 def _key(key: object) -> str:

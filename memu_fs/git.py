@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +15,24 @@ if TYPE_CHECKING:
     from git import Git
 
 #: Nothing that a store or a project configures may run, and no answer depends on the user's taste or language.
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_LOG = ("log", "--reverse", "--topo-order", "--format=%x01%at", "--name-status", "-M", "-z", "--relative")
+#: Paths are never patterns: ``[x].md`` is one file.
+_QUIET = ("--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showRoot=true")
+#: Set inside a git hook, they would turn every command to the repository of that hook.
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+#: How long to wait for another git to let go of the index, in seconds.
+_LOCK_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+_LAST_SECOND = 253_402_300_799  # of the year 9999
+_LOG = (
+    "log",
+    "--reverse",
+    "--topo-order",
+    "--no-show-signature",
+    "--format=%x01%at",
+    "--name-status",
+    "-M",
+    "-z",
+    "--relative",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +81,40 @@ def repository(folder: Path) -> Repository | None:
 def file_times(root: Path, *, since: str = "", known: Mapping[str, Times] | None = None) -> dict[str, Times] | None:
     """Read when each file below ``root`` was first and last changed, renames followed, in one pass.
 
-    Paths are relative to ``root``. With ``since``, a commit, only what came after it is read, on top of
-    ``known``. ``None`` when that cannot give what a full pass would: history was rewritten, or a file was
-    renamed from a path that is not known.
+    A file is as old as the oldest of the paths it was renamed from. Paths are relative to ``root``. With
+    ``since``, a commit, only what came after it is read, on top of ``known``. ``None`` when that cannot give
+    what a full pass would: history was rewritten, a path that is not known was renamed, or a merge brought
+    something older than what is known.
     """
     if since and _run(root, "merge-base", "--is-ancestor", since, "HEAD") is None:
         return None
-    times = dict(known or {})
-    log = _run(root, *_LOG, f"{since}..HEAD" if since else "HEAD", ".") or ""
+    before = dict(known or {})
+    times = dict(before)
+    renames: list[tuple[str, str]] = []
+    log = _run(root, *_LOG, f"{since}..HEAD" if since else "HEAD", "--", ".") or ""
     for at, status, old, new in _log_entries(log):
-        if status == "R" and since and old not in times:
-            return None
-        before = [times[path] for path in {old, new} if path in times and status != "D"]
+        if status == "R":
+            renames.append((old, new))
         if status != "D":
-            created = min([at, *(time.created_at for time in before)])
-            times[new] = Times(created, max([at, *(time.updated_at for time in before)]))
+            seen = times.get(new, Times(at, at))
+            times[new] = Times(min(at, seen.created_at), max(at, seen.updated_at))
+    if since and any(old not in times for old, _ in renames):
+        return None
+    _inherit(times, renames)
+    if any(times[path].created_at < time.created_at for path, time in before.items()):
+        return None
     return times
+
+
+def _inherit(times: dict[str, Times], renames: Sequence[tuple[str, str]]) -> None:
+    """Make each file as old as what it was renamed from, whatever the order in which branches were merged."""
+    changed = True
+    while changed:
+        changed = False
+        for old, new in renames:
+            if old in times and times[old].created_at < times[new].created_at:
+                times[new] = Times(times[old].created_at, times[new].updated_at)
+                changed = True
 
 
 def project_of(folder: Path) -> tuple[str | None, Path]:
@@ -92,7 +127,7 @@ def project_of(folder: Path) -> tuple[str | None, Path]:
         return None, folder.resolve()
     remotes = (_run(folder, "remote") or "").split()
     name = "origin" if "origin" in remotes else next(iter(remotes), None)
-    url = _run(folder, "config", "--get", f"remote.{name}.url") if name else None
+    url = _run(folder, "remote", "get-url", name) if name else None
     return (normalise_remote(url) if url else None), found.main_top
 
 
@@ -100,7 +135,10 @@ def normalise_remote(url: str) -> str | None:
     """Give ``host/owner/repository`` for any form of a remote's address; ``None`` for a local path."""
     text = url.strip()
     if "://" in text:
-        parts = urlsplit(text)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return None
         if parts.scheme == "file" or not parts.hostname:
             return None
         host, path = parts.hostname, parts.path
@@ -113,9 +151,10 @@ def normalise_remote(url: str) -> str | None:
 
 
 def uncommitted(root: Path) -> list[str]:
-    """Give the paths below ``root`` that differ from the last commit, new files included."""
+    """Give the paths, from ``root``, that differ from the last commit, new files included."""
+    prefix = _run(root, "rev-parse", "--show-prefix") or ""
     answer = _run(root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
-    return [field[3:] for field in (answer or "").split("\0") if len(field) > 3]
+    return [field[3:].removeprefix(prefix) for field in (answer or "").split("\0") if len(field) > 3]
 
 
 def init(folder: Path) -> bool:
@@ -126,15 +165,28 @@ def init(folder: Path) -> bool:
 def commit_paths(root: Path, paths: Sequence[str], message: str) -> str | None:
     """Commit exactly these paths; give the commit's id, or ``None`` where git cannot commit now.
 
-    Other changes, staged or not, stay as they are. A project's hooks neither run nor block.
+    Other changes, staged or not, stay as they are. A project's hooks neither run nor block. While another git
+    holds the index, it is tried again for a moment.
     """
     found = repository(root)
     if found is None or found.state is not None or not paths:
         return None
-    settings = ["-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false"]
-    if _run(root, "var", "GIT_COMMITTER_IDENT") is None:
+    for pause in (*_LOCK_PAUSES, None):
+        if commit := _commit_now(root, paths, message):
+            return commit
+        again = repository(root)
+        if pause is None or again is None or not (again.is_locked or found.is_locked):
+            break
+        found = again
+        time.sleep(pause)
+    return None
+
+
+def _commit_now(root: Path, paths: Sequence[str], message: str) -> str | None:
+    settings = ["-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false", "-c", "core.safecrlf=false"]
+    if any(_run(root, "var", name) is None for name in ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")):
         settings += ["-c", "user.name=memu-fs", "-c", "user.email=memu-fs@localhost"]
-    if _run(root, "add", "--intent-to-add", "--", *paths) is None:
+    if _run(root, *settings, "add", "--intent-to-add", "--", *paths) is None:
         return None
     if _run(root, *settings, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", *paths) is None:
         return None
@@ -148,7 +200,8 @@ def _log_entries(log: str) -> Iterator[tuple[str, str, str, str]]:
     for field in fields:
         status = field.lstrip("\n")
         if status.startswith("\x01"):
-            at = datetime.fromtimestamp(int(status[1:].strip() or 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            second = min(max(int(status[1:].strip() or 0), 0), _LAST_SECOND)
+            at = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         elif status[:1] in {"R", "C"}:
             old, new = next(fields, ""), next(fields, "")
             yield at, status[0], (old if status[0] == "R" else new), new
@@ -171,12 +224,14 @@ def _state(git_dir: Path) -> str | None:
 def _run(folder: Path, *arguments: str) -> str | None:
     """Run git quietly; ``None`` when it fails or is not there."""
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    for name in _FOREIGN:
+        os.environ.pop(name, None)
     import git
 
     command: Git = git.Git(folder)
     try:
         answer = command.execute(
-            ["git", *_QUIET, *arguments],
+            ["git", "-C", str(folder.absolute()), *_QUIET, *arguments],  # GitPython alone falls back to where we are
             env={"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
             strip_newline_in_stdout=True,
             stdout_as_string=True,

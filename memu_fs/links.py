@@ -14,9 +14,13 @@ from markdown_it import MarkdownIt
 from memu_fs.recall_file import RecallFile
 
 _WIKI = re.compile(
-    r"(?P<embed>!?)\[\[(?P<target>[^\[\]|#^\n]*)(?P<anchor>[#^][^\[\]|\n]*)?(?:\|(?P<text>[^\[\]\n]*))?\]\]"
+    r"(?<!\\)(?P<embed>!?)\[\[(?P<target>[^\[\]|#^\n]*)(?P<anchor>[#^][^\[\]|\n]*)?(?:\|(?P<text>[^\[\]\n]*))?\]\]"
 )
-_INLINE = re.compile(r"(?<!\\)\[[^\[\]\n]*\]\((?P<target>[^()\s]+\.md)(?P<anchor>#[^()\s]*)?\)")
+_INLINE = re.compile(r"(?<!\\)\[[^\[\]\n]*\]\((?P<target>[^()\s#]+\.md)(?P<anchor>#[^()\s]*)?(?:\s+\"[^\"]*\")?\)")
+#: Files that a wikilink may embed or name and that are no recall files.
+_ATTACHMENT = re.compile(
+    r"(?i)\.(avif|bmp|gif|jpe?g|png|svg|webp|pdf|mp3|m4a|ogg|wav|mov|mp4|webm|canvas|base|csv|zip)$"
+)
 _BACKTICKS = re.compile("(`+)")
 _BLOCKS = MarkdownIt("commonmark").enable("table")
 _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
@@ -75,10 +79,13 @@ def map_links(files: Iterable[RecallFile]) -> LinkMap:
 
 def _links_of_line(number: int, line: str) -> Iterable[Link]:
     for match in _WIKI.finditer(line):
-        target = match["target"].strip()
-        if target or match["anchor"]:
-            text = (match["text"] or target or match["anchor"]).strip()
-            yield Link(number, target, match["anchor"] or "", text, bool(match["embed"]), False)
+        target, anchor = match["target"], match["anchor"] or ""
+        if match["text"] is not None:  # in a table the bar is escaped
+            target, anchor = target.removesuffix("\\"), anchor.removesuffix("\\")
+        target = target.strip()
+        if (target or anchor) and not _ATTACHMENT.search(target):
+            text = (match["text"] or target or anchor).strip()
+            yield Link(number, target, anchor, text, bool(match["embed"]), False)
     for match in _INLINE.finditer(line):
         if "://" not in match["target"]:
             yield Link(number, unquote(match["target"]), match["anchor"] or "", match["target"], False, True)
@@ -103,12 +110,15 @@ class _Names:
 
     def __init__(self, files: list[RecallFile]) -> None:
         self._exact: dict[str, str] = {}
-        self._loose: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self._others: dict[tuple[str, str], str] = {}
         for file in sorted(files, key=lambda file: (len(file.path), file.path)):
             for word in (file.path, file.path.removesuffix(".md"), f"{file.track}/{file.name}"):
                 self._exact.setdefault(_folded(word), file.path)
-            for word in (file.name, file.name.rsplit("/", 1)[-1], *file.aliases, file.title):
-                self._loose.setdefault((file.track, _folded(word)), file.path)
+            for word in (file.name, file.name.rsplit("/", 1)[-1]):
+                self._names.setdefault((file.track, _folded(word)), file.path)
+            for word in (*file.aliases, file.title):
+                self._others.setdefault((file.track, _folded(word)), file.path)
 
     def resolve(self, source: RecallFile, link: Link) -> str | None:
         if not link.target:
@@ -121,7 +131,10 @@ class _Names:
         if word in self._exact:
             return self._exact[word]
         tracks = (source.track, *(track for track in ("memory", "skill", "workspace") if track != source.track))
-        return next((self._loose[track, word] for track in tracks if (track, word) in self._loose), None)
+        found = (
+            words[track, word] for words in (self._names, self._others) for track in tracks if (track, word) in words
+        )
+        return next(found, None)
 
 
 def _folded(text: str) -> str:

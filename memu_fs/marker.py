@@ -55,10 +55,10 @@ def read_marker(root: Path) -> Marker:
         loaded = tomllib.loads(path.read_bytes().decode())
     except FileNotFoundError:
         return Marker()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MarkerError(path, str(error)) from None
     version = loaded.get("format", FORMAT)
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise MarkerError(path, "format must be a whole number")
     if version > FORMAT:
         raise NewerFormatError(path, version)

@@ -15,7 +15,9 @@ SKILL_FILE = "SKILL.md"
 MAX_PART_BYTES = 200
 
 _REFUSED = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f-\x9f]|%(?=[0-9A-F]{2})|^\.|[. ]$')
-_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODED = re.compile(r"(?:%[0-9A-F]{2})+")
 
 
@@ -23,7 +25,8 @@ class BadNameError(UsageError):
     """A name that cannot become a path inside the store."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"The name {name!r} cannot be used: {reason}.")
+        shown = name if len(name) <= 100 else f"{name[:100]}..."
+        super().__init__(f"The name {shown!r} cannot be used: {reason}.")
 
 
 def split_reference(reference: str) -> tuple[str, str]:
@@ -50,7 +53,7 @@ def path_for(track: str, name: str) -> str:
     parts = _checked_parts(name)
     encoded = [_encode_part(part) for part in parts]
     if track == "skill" and len(parts) > 1 and parts[-1].lower() == "skill":
-        encoded[-1] = f"%{ord(encoded[-1][0]):02X}{encoded[-1][1:]}"
+        encoded[-1] = _encode_first(encoded[-1])
     for part, text in zip(parts, encoded, strict=True):
         if len(text.encode()) > MAX_PART_BYTES:
             raise BadNameError(name, f"the part {part[:20]!r}... is longer than {MAX_PART_BYTES} bytes")
@@ -68,7 +71,7 @@ def identity_of(path: str) -> tuple[str, str]:
         rest = rest.removesuffix("/" + SKILL_FILE)
     else:
         rest = rest.removesuffix(".md")
-    return track, "/".join(unicodedata.normalize("NFC", decode_part(part)) for part in rest.split("/"))
+    return track, "/".join(decode_part(part) for part in rest.split("/"))
 
 
 def collision_key(track: str, name: str) -> tuple[str, str]:
@@ -82,7 +85,11 @@ def encode_name(name: str) -> str:
 
 
 def decode_part(part: str) -> str:
-    """Undo the percent-encoding of one part; what does not decode to UTF-8 stays as it is."""
+    """Undo the percent-encoding of one part and give it in NFC.
+
+    A part that the mapping would not have written so, such as ``a%2Fb`` or ``%2E%2E``, is a name as it stands.
+    """
+    part = unicodedata.normalize("NFC", part)
 
     def decoded(match: re.Match[str]) -> str:
         try:
@@ -90,11 +97,16 @@ def decode_part(part: str) -> str:
         except UnicodeDecodeError:
             return match[0]
 
-    return _ENCODED.sub(decoded, part)
+    name = unicodedata.normalize("NFC", _ENCODED.sub(decoded, part))
+    if name in {".", ".."} or _SURROGATE.search(name):
+        return part
+    encoded = _encode_part(name)
+    is_skill = name.lower() == "skill" and part == _encode_first(encoded)
+    return name if part == encoded or is_skill else part
 
 
 def _checked_parts(name: str) -> list[str]:
-    if any("\ud800" <= char <= "\udfff" for char in name):
+    if _SURROGATE.search(name):
         raise BadNameError(name, "it is not valid Unicode")
     name = unicodedata.normalize("NFC", name)
     if name.startswith("/"):
@@ -109,7 +121,16 @@ def _checked_parts(name: str) -> list[str]:
 
 
 def _encode_part(part: str) -> str:
-    encoded = _REFUSED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), part)
-    if _RESERVED.match(encoded):
-        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
-    return encoded
+    encoded = _REFUSED.sub(_percent, part)
+    if unicodedata.normalize("NFC", encoded) != encoded:
+        # An accent after an encoded character would join its last hexadecimal digit.
+        encoded = _NOT_ASCII.sub(_percent, encoded)
+    return _encode_first(encoded) if _RESERVED.match(encoded) else encoded
+
+
+def _encode_first(part: str) -> str:
+    return f"%{ord(part[0]):02X}{part[1:]}"
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,7 +88,7 @@ class RecallFile:
     @property
     def superseded_by(self) -> str | None:
         """The name of its successor in the same track."""
-        return self._text("superseded_by") or None
+        return unicodedata.normalize("NFC", self._text("superseded_by")) or None
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -111,10 +112,7 @@ class RecallFile:
 
     def line_of(self, key: str) -> int:
         """The 1-based line on which a front-matter key stands, or 0."""
-        for number, line in enumerate(self.header.split("\n"), 1):
-            if re.match(rf"['\"]?{re.escape(key)}['\"]?\s*:", line):
-                return number
-        return 0
+        return front_matter.line_of(self.header, key)
 
     def _text(self, key: str) -> str:
         value = self.meta.get(key)
@@ -176,11 +174,13 @@ def _value_problems(file: RecallFile) -> list[Problem]:
             say(key, f"{key} must be a single text")
     for key, allowed in (("status", STATUSES), ("origin", ORIGINS)):
         value = file.meta.get(key)
-        if isinstance(value, str | int | bool) and str(value).lower() not in allowed:
+        if not isinstance(value, dict | list | None) and str(value).lower() not in allowed:
             say(key, f"{key} {str(value)!r} is unknown; use one of {', '.join(allowed)}")
     for key in ("valid_from", "valid_until"):
         if file.meta.get(key) is not None and not _date(file.meta[key]):
             say(key, f"{key} is not a date such as 2026-05-31")
+    for line, key in front_matter.repeated_keys(file.header) if file.meta else ():
+        found.append(Problem(file.path, line, "front-matter", f"{key} is given more than once; the last one counts"))
     return found
 
 

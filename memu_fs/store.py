@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import errno
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from memu_fs import recall_file
 from memu_fs.digests import digest_bytes, digest_parts, file_id
-from memu_fs.errors import MemuError
+from memu_fs.errors import MemuError, UsageError
 from memu_fs.files import replace_file
-from memu_fs.marker import Marker, read_marker
+from memu_fs.marker import MARKER, Marker, read_marker
 from memu_fs.names import TRACKS, identity_of, path_for, split_reference
 from memu_fs.problems import Problem
 from memu_fs.recall_file import RecallFile
-from memu_fs.walk import Entry, Walk, walk
+from memu_fs.walk import Entry, Walk, is_in_track, walk
 
 PRIVATE_FOLDER = ".memu"
 TOMBSTONES = ".tombstones"
@@ -41,6 +41,22 @@ class NoSuchFileError(MemuError):
 
     def __init__(self, reference: str) -> None:
         super().__init__(f"There is no {reference}. See what there is with: memu-fs list")
+
+
+class AmbiguousNameError(UsageError):
+    """Several files have that name."""
+
+    def __init__(self, reference: str, matches: Sequence[Entry]) -> None:
+        super().__init__(f"{reference} is the name of several files; say which: {', '.join(e.path for e in matches)}")
+
+
+class PrivateFolderError(MemuError):
+    """The private folder of a store is not a folder of its own."""
+
+    def __init__(self, private: Path) -> None:
+        super().__init__(
+            f"{private} is a symbolic link or a file. Remove it; to keep the index elsewhere, set index_location."
+        )
 
 
 class UnreadableFileError(MemuError):
@@ -89,7 +105,8 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        if not any((self.root / folder).is_dir() for folder in TRACKS.values()):
+        is_marked = (self.root / MARKER).is_file()  # git keeps no empty folders: a new store's clone has only this
+        if not is_marked and not any((self.root / folder).is_dir() for folder in TRACKS.values()):
             raise NotAStoreError(root)
 
     @cached_property
@@ -155,12 +172,13 @@ class Store:
 
         Raises:
             NoSuchFileError: when nothing has that name.
+            AmbiguousNameError: when several files have it.
         """
         entries = [entry for entry in self.walk().entries if visible is None or visible(entry)]
         wanted = unicodedata.normalize("NFC", reference.strip("/"))
         tests: list[Callable[[Entry], bool]] = [
-            lambda entry: entry.path == reference or f"{entry.track}/{entry.name}" == reference,
-            lambda entry: wanted in {f"{entry.track}/{entry.name}", f"{TRACKS[entry.track]}/{entry.name}"},
+            lambda entry: reference in {entry.path, *_full_names(entry)},
+            lambda entry: wanted in _full_names(entry),
             lambda entry: wanted in {unicodedata.normalize("NFC", file.path) for file in entry.files},
             lambda entry: wanted in {entry.name, entry.name + ".md"},
             lambda entry: wanted == entry.name.rsplit("/", 1)[-1],
@@ -169,6 +187,8 @@ class Store:
             matches = [entry for entry in entries if test(entry)]
             if len(matches) == 1:
                 return matches[0]
+            if matches:
+                raise AmbiguousNameError(reference, matches)
         raise NoSuchFileError(reference)
 
     def write(self, path: str, data: bytes, *, expected: str | None) -> str:
@@ -181,9 +201,9 @@ class Store:
             FileNotWrittenError: when the system refuses; nothing is changed.
         """
         identity_of(path)
-        target = self.root / path
-        if not target.resolve().is_relative_to(self.root):
-            raise FileNotWrittenError(path, "it would lie outside the store")
+        target = (self.root / path).resolve()
+        if not target.is_relative_to(self.root) or not is_in_track(target.relative_to(self.root).as_posix()):
+            raise FileNotWrittenError(path, "it would lie outside the store's tracks")
         try:
             found = digest_bytes(target.read_bytes()) if target.exists() else None
             if found != expected:
@@ -208,10 +228,16 @@ class Store:
 def make_private(root: Path) -> Path:
     """Make the private folder of a store, which git never sees and other users cannot read."""
     private = root / PRIVATE_FOLDER
+    if private.is_symlink() or private.is_file():
+        raise PrivateFolderError(private)
     private.mkdir(mode=0o700, exist_ok=True)
     if not (private / ".gitignore").exists():
         replace_file(private / ".gitignore", b"*\n")
     return private
+
+
+def _full_names(entry: Entry) -> tuple[str, str]:
+    return f"{entry.track}/{entry.name}", f"{TRACKS[entry.track]}/{entry.name}"
 
 
 def new_path(reference: str) -> tuple[str, str, str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memu_fs.names import SKILL_FILE, TRACKS, collision_key, identity_of
+from memu_fs.names import FOLDERS, SKILL_FILE, TRACKS, collision_key, identity_of
 from memu_fs.problems import Problem
+from memu_fs.scope import SHARED, scope_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Walk:
 
 
 def walk(root: Path) -> Walk:
-    """Look through the track folders. Hidden names are left out; links that leave the store are not followed."""
+    """Look through the track folders; hidden names are left out, and so are links out of the store or a scope."""
     problems: list[Problem] = []
     entries: list[Entry] = []
     inside = root.resolve()
@@ -74,74 +75,110 @@ def walk(root: Path) -> Walk:
     return Walk(tuple(entries), tuple(sorted([*problems, *collisions])))
 
 
+def is_in_track(path: str) -> bool:
+    """Say whether a path from the store's root lies in a track folder and nothing of it is hidden."""
+    folder, _, rest = path.partition("/")
+    return folder in FOLDERS and not any(part.startswith(".") for part in rest.split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str  #: as it is named, through links
+    real: str  #: where it lies, both from the store's root
+    ancestors: frozenset[str] = frozenset()
+
+
 def _files(root: Path, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
-    pending: list[tuple[str, tuple[tuple[int, int], ...]]] = [(folder, ())]
+    real = _real(root, root / folder)
+    if real is None or not is_in_track(real):
+        problems.append(_outside(folder))
+        return
+    pending = [_Folder(folder, real)]
     while pending:
-        here, ancestors = pending.pop()
+        here = pending.pop()
         try:
-            with os.scandir(root / here) as listing:
+            with os.scandir(root / here.path) as listing:
                 items = sorted(listing, key=lambda item: item.name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            problems.append(Problem(here, 0, "unreadable", f"the folder cannot be read: {error.strerror}", "error"))
-            continue
-        if not here.count("/") and (root / here).is_symlink() and not _is_inside(root, root / here):
-            problems.append(_outside(here))
+            reason = f"the folder cannot be read: {error.strerror}"
+            problems.append(_problem(here.path, "unreadable", reason, "error"))
             continue
         for item in items:
-            path = f"{here}/{item.name}"
-            if item.name.startswith("."):
-                continue
-            try:
-                kind = _kind(root, item, path, problems)
-                if kind == "folder":
-                    real = (item.stat().st_dev, item.stat().st_ino)
-                    if real not in ancestors:
-                        pending.append((path, (*ancestors, real)))
-                elif kind == "file":
-                    yield _found(path, item.stat())
-            except OSError as error:
-                problems.append(Problem(path, 0, "unreadable", f"cannot be looked at: {error.strerror}", "error"))
+            if not item.name.startswith("."):
+                yield from _look(root, here, item, pending, problems)
 
 
-def _kind(root: Path, item: os.DirEntry[str], path: str, problems: list[Problem]) -> str | None:
-    """Say whether a name is a folder to look into, a Markdown file to read, or neither."""
-    is_markdown = item.name.endswith(".md")
-    if item.is_symlink():
-        target = Path(item.path)
-        if not target.exists():
-            if is_markdown:
-                problems.append(Problem(path, 0, "symlink", "symbolic link to nothing, left out"))
-            return None
-        if not _is_inside(root, target):
-            problems.append(_outside(path))
-            return None
-    if item.is_dir():
-        return "folder"
-    if not is_markdown:
-        if item.name.lower().endswith((".markdown", ".md", ".mdown", ".mkd")):
-            problems.append(Problem(path, 0, "extension", "left out: only *.md belongs to a store", "notice"))
-        return None
-    if not stat.S_ISREG(item.stat().st_mode):
-        problems.append(Problem(path, 0, "special-file", "not a regular file, left out"))
-        return None
-    if any("\ud800" <= char <= "\udfff" for char in path):
-        shown = os.fsencode(path).decode("utf-8", "replace")
-        problems.append(Problem(shown, 0, "name", "the file name is not valid UTF-8, left out; rename it", "error"))
-        return None
-    return "file"
-
-
-def _is_inside(root: Path, target: Path) -> bool:
+def _look(
+    root: Path, here: _Folder, item: os.DirEntry[str], pending: list[_Folder], problems: list[Problem]
+) -> Iterator[FoundFile]:
+    """Take one name: a folder to look into later, a Markdown file, or a problem."""
+    path = f"{here.path}/{item.name}"
     try:
-        return target.resolve().is_relative_to(root)
-    except (OSError, RuntimeError):
+        real = f"{here.real}/{item.name}" if not item.is_symlink() else _target(root, item, path, problems)
+        if real is None:
+            return
+        if item.is_dir():
+            within = here.ancestors | {here.real}
+            if real not in within:
+                pending.append(_Folder(path, real, within))
+        elif _is_recall_file(item, path, problems):
+            if real != path and not _keeps_scope(path, real):
+                problems.append(_problem(path, "symlink", "symbolic link into another scope, left out"))
+            else:
+                yield _found(path, item.stat())
+    except OSError as error:
+        problems.append(_problem(path, "unreadable", f"cannot be looked at: {error.strerror}", "error"))
+
+
+def _target(root: Path, item: os.DirEntry[str], path: str, problems: list[Problem]) -> str | None:
+    """Give the place that a symbolic link leads to, from the store's root; ``None`` when it must not be followed."""
+    target = Path(item.path)
+    if not target.exists():
+        if item.name.endswith(".md"):
+            problems.append(_problem(path, "symlink", "symbolic link to nothing, left out"))
+        return None
+    real = _real(root, target)
+    if real is None or not is_in_track(real):
+        problems.append(_outside(path))
+        return None
+    return real
+
+
+def _is_recall_file(item: os.DirEntry[str], path: str, problems: list[Problem]) -> bool:
+    if not item.name.endswith(".md"):
+        if item.name.lower().endswith((".markdown", ".md", ".mdown", ".mkd")):
+            problems.append(_problem(path, "extension", "left out: only *.md belongs to a store", "notice"))
         return False
+    if not stat.S_ISREG(item.stat().st_mode):
+        problems.append(_problem(path, "special-file", "not a regular file, left out"))
+        return False
+    if any("\ud800" <= char <= "\udfff" for char in path):
+        problems.append(_problem(path, "name", "the file name is not valid UTF-8, left out; rename it", "error"))
+        return False
+    return True
+
+
+def _keeps_scope(path: str, real: str) -> bool:
+    """Say whether everyone who sees the link may see what it leads to."""
+    link, target = scope_of(path), scope_of(real)
+    return target in {SHARED, link} or (link != SHARED and target.startswith(link + "/"))
+
+
+def _real(root: Path, target: Path) -> str | None:
+    try:
+        return target.resolve().relative_to(root).as_posix()
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def _outside(path: str) -> Problem:
-    return Problem(path, 0, "symlink", "symbolic link leaves the store, left out")
+    return _problem(path, "symlink", "symbolic link leaves the store, left out")
+
+
+def _problem(path: str, rule: str, message: str, level: str = "warning") -> Problem:
+    return Problem(os.fsencode(path).decode("utf-8", "replace"), 0, rule, message, level)
 
 
 def _found(path: str, status: os.stat_result) -> FoundFile:
@@ -171,7 +208,9 @@ def _skills(found: list[FoundFile]) -> list[Entry]:
 
 
 def _is_skill_file(path: str) -> bool:
-    return path.endswith("/" + SKILL_FILE) and path.count("/") >= 2
+    """Say whether the folder of this file is a skill; the folders of scopes and their owners never are."""
+    is_scoped = path.startswith(("skill/projects/", "skill/agents/"))
+    return path.endswith("/" + SKILL_FILE) and path.count("/") >= (4 if is_scoped else 2)
 
 
 def _folders_above(path: str) -> Iterator[str]:

@@ -56,6 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(args=list(arguments), prog_name="memu-fs")
     except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return _silence()
         return _flush(leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1)
     except MemuError as error:
         print(f"memu-fs: {error}", file=sys.stderr)
