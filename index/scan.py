@@ -9,8 +9,9 @@ from memu_fs.changes import Added, Removed, diff
 from memu_fs.digests import digest_bytes, digest_parts
 from memu_fs.index.base import FileState
 from memu_fs.problems import Problem
-from memu_fs.store import Entry, Store, UnreadableFileError, Walk
+from memu_fs.store import Store, UnreadableFileError
 from memu_fs.trust import FORGOTTEN
+from memu_fs.walk import Entry, Walk
 
 #: Hints of a file that changed this shortly before it was read prove nothing: clocks and file systems are coarse.
 DISTRUSTED_NS = 2_000_000_000
@@ -48,7 +49,7 @@ def scan(store: Store, indexed: Mapping[str, FileState], now_ns: int) -> Scan:
     entries = {entry.path: entry for entry in found.entries}
     for path, entry in entries.items():
         state = indexed.get(path)
-        is_same = bool(state) and _identity(state) == _identity_on_disk(entry, forgotten)
+        is_same = state is not None and _identity(state) == _identity_on_disk(entry, forgotten)
         if state and is_same and _is_level(entry, state):
             digests[path] = state.digest
             continue

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from memu_fs.errors import MemuError
 from memu_fs.index import folders
-from memu_fs.index.base import IndexBusyError, IndexUnusableError, IndexWriteError, Stamp
+from memu_fs.index.base import SCHEMA, IndexBusyError, IndexUnusableError, IndexWriteError, Stamp
 from memu_fs.index.embedder import Embedder, EmbedderError, EmbedderSettings, make_embedder
-from memu_fs.index.lance import SCHEMA, LanceIndex
+from memu_fs.index.lance import LanceIndex
 from memu_fs.index.scan import Scan, scan
 from memu_fs.index.slice import SLICER_VERSION
 from memu_fs.index.sync import Embedding, MassRemovalError, Progress, Report, bring_level, keep_vectors

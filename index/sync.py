@@ -16,7 +16,8 @@ from memu_fs.index.embedder import Embedder, EmbedderSettings
 from memu_fs.index.scan import Scan, scan
 from memu_fs.index.vector_cache import VectorCache
 from memu_fs.problems import Problem
-from memu_fs.store import Entry, Store, UnreadableFileError
+from memu_fs.store import Store, UnreadableFileError
+from memu_fs.walk import Entry
 
 #: Vectors kept beyond those in use, so that a branch switch and back embeds nothing.
 SPARE_VECTORS = 20_000
@@ -121,7 +122,11 @@ def keep_vectors(index: Index, embedding: Embedding) -> None:
 
 def _read_times(store: Store, index: Index, states: Mapping[str, FileState]) -> tuple[dict[str, Times], str]:
     """Read git's times: all of them at first, later only what came since the last pass."""
-    known = {path: Times(state.created_at, state.updated_at) for path, state in states.items() if _has_times(state)}
+    known = {
+        path: Times(state.created_at, state.updated_at)
+        for path, state in states.items()
+        if state.created_at is not None and state.updated_at is not None
+    }
     repository = git.repository(store.root)
     head = repository.head if repository else ""
     if not head:
@@ -130,10 +135,6 @@ def _read_times(store: Store, index: Index, states: Mapping[str, FileState]) -> 
         return known, head
     times = git.file_times(store.root, since=index.head, known=known) if index.head else None
     return (git.file_times(store.root) or {}) if times is None else times, head
-
-
-def _has_times(state: FileState) -> bool:
-    return state.created_at is not None and state.updated_at is not None
 
 
 def _build_all(store: Store, entries: Sequence[Entry], times: Mapping[str, Times]) -> tuple[list[Built], list[Problem]]:

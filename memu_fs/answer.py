@@ -18,8 +18,9 @@ from memu_fs.index.terms import analyse
 from memu_fs.listing import caption_of, content_of, local_path_of, times_of, url_of, verified_state
 from memu_fs.recall_file import RecallFile
 from memu_fs.scope import scope_of
-from memu_fs.store import Entry, Page, Store, UnreadableFileError
+from memu_fs.store import Page, Store, UnreadableFileError
 from memu_fs.trust import RECALLED, is_recalled
+from memu_fs.walk import Entry
 
 if TYPE_CHECKING:
     from memu_fs.index.sidecar import Sidecar

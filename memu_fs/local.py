@@ -31,8 +31,9 @@ from memu_fs.digests import digest_bytes
 from memu_fs.git import Times
 from memu_fs.listing import listed
 from memu_fs.scope import scope_of
-from memu_fs.store import Entry, Store, UnreadableFileError
+from memu_fs.store import Store, UnreadableFileError
 from memu_fs.trust import is_recalled
+from memu_fs.walk import Entry
 
 if TYPE_CHECKING:
     from memu_fs.index.embedder import EmbedderSettings
