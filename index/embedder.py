@@ -26,9 +26,7 @@ class UnknownEmbedderError(UsageError):
     """The setting names an embedder that does not exist."""
 
     def __init__(self, name: str) -> None:
-        known = ", ".join(
-            ["minilm", "fastembed:<model>", "hashing", *(f"{preset}[:<model>]" for preset in PRESETS)]
-        )
+        known = ", ".join(["minilm", "fastembed:<model>", "hashing", *(f"{preset}[:<model>]" for preset in PRESETS)])
         super().__init__(f"There is no embedder {name!r}. Set one of: {known}.")
 
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from memu_fs.errors import UsageError
-from memu_fs.index.answer import read_vectors
 from memu_fs.index.base import Vector
 from memu_fs.index.embedder import EmbedderError, EmbedderSettings, clean, unit
 from memu_fs.index.presets import DIMENSIONS, Preset, prefixes
+from memu_fs.index.reply import read_vectors
 
 if TYPE_CHECKING:
     import httpx
@@ -127,9 +127,7 @@ class EndpointEmbedder:
             raise ServerError(self._server, late, "Check it, or raise embedder_timeout") from None
         except httpx.RequestError as error:
             fault = f"cannot be reached ({self._shown(str(error))})"
-            raise _PassingError(
-                ServerError(self._server, fault, "Check that it runs and its address")
-            ) from None
+            raise _PassingError(ServerError(self._server, fault, "Check that it runs and its address")) from None
         except httpx.InvalidURL:
             raise _bad_address() from None
         if response.status_code != 200:

@@ -20,9 +20,7 @@ class ModelNotLoadedError(EmbedderError):
 
     def __init__(self, name: str, fault: str) -> None:
         reason = " ".join(fault.split()).rstrip(".")
-        super().__init__(
-            f"The model {name} cannot be loaded: {reason}. Set embedder_path to a folder with its files."
-        )
+        super().__init__(f"The model {name} cannot be loaded: {reason}. Set embedder_path to a folder with its files.")
 
 
 def find_named(name: str, folder: Path | None = None) -> Weights:

@@ -102,9 +102,7 @@ def test_hashing_is_the_same_in_every_process() -> None:
         "from memu_fs.index.hashing import HashingEmbedder;"
         "import sys; sys.stdout.buffer.write(HashingEmbedder(64).embed_query('same words').tobytes())"
     )
-    seen = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in "12"
-    }
+    seen = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in "12"}
     assert seen == {HashingEmbedder(64).embed_query("same words").tobytes()}
 
 

@@ -149,9 +149,7 @@ def test_empty_texts_and_halves_of_surrogates_are_replaced(server: Server) -> No
         ("openai", {}, {}),
     ],
 )
-def test_providers_are_told_documents_from_queries(
-    server: Server, embedder: str, document: Body, query: Body
-) -> None:
+def test_providers_are_told_documents_from_queries(server: Server, embedder: str, document: Body, query: Body) -> None:
     size = 768 if "v2" in embedder else 1536 if embedder == "openai" else 1024
     row = json.dumps({"data": [{"index": 0, "embedding": [1.0] * size}]}).encode()
     server.answers = [Answer(row), Answer(row)]
@@ -305,9 +303,7 @@ def test_a_server_that_is_down_is_a_clear_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        assert "cannot be reached" in fails(
-            make_embedder(EmbedderSettings("vllm:tiny", url=url, key=KEY), {})
-        )
+        assert "cannot be reached" in fails(make_embedder(EmbedderSettings("vllm:tiny", url=url, key=KEY), {}))
 
 
 def test_a_server_that_hangs_up_is_a_clear_error() -> None:
@@ -329,9 +325,9 @@ def test_a_server_that_hangs_up_is_a_clear_error() -> None:
 def test_a_host_that_does_not_exist_is_a_clear_error(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    embedder = make_embedder(EmbedderSettings("vllm:tiny", url=f"http://{host}/v1", timeout=20), {})
+    settings = EmbedderSettings("vllm:tiny", url=f"http://{host}/v1", timeout=20)
     with pytest.raises((EmbedderError, UsageError), match=r"cannot be reached|must look like"):
-        embedder.embed_query("a")
+        make_embedder(settings, {}).embed_query("a")
 
 
 def test_loopback_is_never_asked_through_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,9 +347,7 @@ def test_other_servers_are_asked_through_the_proxy(server: Server, monkeypatch: 
     assert server.seen[0][0] == "http://embeddings.invalid/v1/embeddings"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("ALL_PROXY", "nonsense://x"), ("SSL_CERT_FILE", "/no/such/file")]
-)
+@pytest.mark.parametrize(("name", "value"), [("ALL_PROXY", "nonsense://x"), ("SSL_CERT_FILE", "/no/such/file")])
 def test_an_environment_that_cannot_work_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

@@ -52,9 +52,7 @@ def test_vectors_are_unit_and_as_long_as_promised(embedder: Embedder) -> None:
 
 def test_related_sentences_are_nearer_than_unrelated_ones(embedder: Embedder) -> None:
     query = embedder.embed_query("How do I put the service into production?")
-    near, far = embedder.embed_documents(
-        ["Deploying the api: run the release job.", "Plum cake needs butter."]
-    )
+    near, far = embedder.embed_documents(["Deploying the api: run the release job.", "Plum cake needs butter."])
     assert query @ near > query @ far + 0.1
 
 
@@ -130,9 +128,7 @@ def test_any_folder_with_weights_is_a_model(embedder: Embedder, folder: Path) ->
 
 
 def test_a_listed_model_is_read_from_a_folder(folder: Path) -> None:
-    listed = make_embedder(
-        EmbedderSettings("fastembed:sentence-transformers/all-MiniLM-L6-v2", path=str(folder))
-    )
+    listed = make_embedder(EmbedderSettings("fastembed:sentence-transformers/all-MiniLM-L6-v2", path=str(folder)))
     assert listed.space == "fastembed:sentence-transformers/all-MiniLM-L6-v2:384:8199be6f699a"
     assert listed.embed_query("owl").shape == (384,)
 
@@ -141,9 +137,7 @@ def test_other_weights_are_another_space(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "m")
     with (tmp_path / "m" / "model.onnx").open("ab") as file:
         file.write(b"\x72\x00")  # an empty metadata field: the same model in other bytes
-    spaces = {
-        make_embedder(EmbedderSettings("fastembed:m", path=str(p))).space for p in (folder, tmp_path / "m")
-    }
+    spaces = {make_embedder(EmbedderSettings("fastembed:m", path=str(p))).space for p in (folder, tmp_path / "m")}
     assert len(spaces) == 2
 
 
@@ -171,9 +165,7 @@ def test_a_folder_that_is_no_model_is_a_clear_error(
         make_embedder(EmbedderSettings("fastembed:m", path=str(tmp_path / "m"))).embed_query("owl")
 
 
-def test_a_model_that_is_not_here_says_how_to_bring_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_model_that_is_not_here_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
     with pytest.raises(ModelNotLoadedError, match=r"could not be downloaded.*Set embedder_path"):
