@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from memu_fs.errors import UsageError
-from memu_fs.index.answer import read_vectors
 from memu_fs.index.base import Vector
 from memu_fs.index.embedder import EmbedderError, EmbedderSettings, clean, unit
 from memu_fs.index.presets import DIMENSIONS, Preset, prefixes
+from memu_fs.index.reply import read_vectors
 
 if TYPE_CHECKING:
     import httpx

@@ -325,9 +325,9 @@ def test_a_server_that_hangs_up_is_a_clear_error() -> None:
 def test_a_host_that_does_not_exist_is_a_clear_error(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    embedder = make_embedder(EmbedderSettings("vllm:tiny", url=f"http://{host}/v1", timeout=20), {})
+    settings = EmbedderSettings("vllm:tiny", url=f"http://{host}/v1", timeout=20)
     with pytest.raises((EmbedderError, UsageError), match=r"cannot be reached|must look like"):
-        embedder.embed_query("a")
+        make_embedder(settings, {}).embed_query("a")
 
 
 def test_loopback_is_never_asked_through_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
