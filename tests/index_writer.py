@@ -86,12 +86,12 @@ def maintained(index: LanceIndex, keep: timedelta = timedelta(milliseconds=1)) -
 
 
 def write_on(index: LanceIndex, _: int) -> None:
-    """Write passes until killed."""
+    """Write passes until killed, and say so after each."""
     number = int(index.head or 0)
-    print("writing", flush=True)
     while True:
         number += 1
         index.apply(written(number))
+        print(number, flush=True)
         if number % 5 == 0:
             maintained(index)
 
