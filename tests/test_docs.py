@@ -140,6 +140,12 @@ def test_the_columns_of_the_index_page_are_those_of_the_table() -> None:
     assert {field.name for field in dataclasses.fields(Segment)} <= {name for name, _ in documented}
 
 
+def test_the_architecture_page_names_every_module() -> None:
+    named = set(re.findall(r"`(\w+)`", page("architecture.md")))
+    modules = {path.stem for folder in ("memu_fs", "index") for path in (ROOT / folder).glob("*.py")}
+    assert {name for name in modules if not name.startswith("__")} <= named
+
+
 @pytest.mark.parametrize("source", PAGES, ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(source: Path) -> None:
     text = re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", source.read_text("utf-8"))

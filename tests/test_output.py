@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,11 +59,13 @@ class Checker:
         self.seen: set[tuple[str, str]] = set()
 
     def check(self, kind: str, value: Any, where: str) -> None:
-        assert any(self._fits(choice, value, where) for choice in kind.split(" or ")), f"{where} is no {kind}: {value!r}"
+        assert any(self._fits(choice, value, where) for choice in kind.split(" or ")), (
+            f"{where} is no {kind}: {value!r}"
+        )
 
     def _fits(self, kind: str, value: Any, where: str) -> bool:
         if kind.startswith('"'):
-            return bool(value == kind.strip('"'))
+            return isinstance(value, str) and value == kind.strip('"')
         if kind in PLAIN:
             return PLAIN[kind](value)
         for prefix, container in (("list of ", list), ("map of ", dict)):
@@ -89,13 +92,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-PLAIN = {
+PLAIN: dict[str, Callable[[object], bool]] = {
     "text": lambda value: isinstance(value, str),
     "number": is_number,
     "whole number": lambda value: is_number(value) and isinstance(value, int),
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
-    "anything": lambda value: True,
+    "anything": lambda value: isinstance(value, object),
 }
 
 
