@@ -8,7 +8,7 @@ lint:
     .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
 docs:
-    .venv/bin/python -m tests.write_cli_docs
+    .venv/bin/python tests/write_cli_docs.py
 
 wheel:
     .venv/bin/python -m build --wheel
