@@ -193,6 +193,19 @@ def test_the_command_refuses_a_loss_unless_forced(store: MakeStore) -> None:
     assert load_config().stores == (Path("/elsewhere"),)
 
 
+def test_leaving_an_embedding_space_with_vectors_is_a_loss(configure: Configure, store: MakeStore) -> None:
+    made = store({"memory/a.md": "Owls hunt at night.\n"})
+    config = configure(f'store = "{made.root}"\nembedder = "hashing"\n')
+    assert loss_of_change(config, "embedder", "minilm") is None
+    variables = {"MEMU_FS_CONFIG": str(config.path)}
+    assert CliRunner().invoke(app, ["index"], env=variables).exit_code == 0
+    assert "1 vectors of the old embedding space" in (loss_of_change(config, "embedder", "minilm") or "")
+    assert loss_of_change(config, "embedder", "hashing") is None
+    refused = CliRunner().invoke(app, ["config", "set", "embedder", "minilm"], env=variables)
+    assert isinstance(refused.exception, IdentityLossError)
+    assert 'embedder = "hashing"' in config.path.read_text()
+
+
 # Secrets
 
 
