@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from memu_fs.errors import MemuError
-from memu_fs.recall_file import RecallFile
+from memu_fs.store import Page
 
 FILE_RANKS = (1, 3, 5)
 SEGMENT_RANK = 10
@@ -111,22 +112,24 @@ def means(scored: Sequence[Scored]) -> dict[str, dict[str, float]]:
 class Grep:
     """The baseline that must be beaten: files and lines ordered by how often they hold words of the query."""
 
-    def __init__(self, files: Iterable[RecallFile]) -> None:
+    def __init__(self, pages: Iterable[Page]) -> None:
         self._files = [
-            (f"{file.track}/{file.name}", file.body_line, [line.lower() for line in file.body.split("\n")])
-            for file in files
+            (f"{page.file.track}/{page.file.name}", part.body_line, [line.lower() for line in part.body.split("\n")])
+            for page in pages
+            for part in (page.file, *page.others)
         ]
 
     def ask(self, query: str) -> Ranking:
         """Rank by plain term counts; ties by name and line."""
         words = set(re.findall(r"\w+", query.lower()))
-        files, lines = [], []
+        totals: Counter[str] = Counter()
+        lines: list[tuple[int, str, int]] = []
         for name, start, texts in self._files:
             counts = [sum(text.count(word) for word in words) for text in texts]
-            files.append((-sum(counts), name))
+            totals[name] += sum(counts)
             lines += [(-count, name, start + number) for number, count in enumerate(counts) if count]
         lines.sort()
-        ranked = [name for count, name in sorted(files) if count]
+        ranked = sorted((name for name, count in totals.items() if count), key=lambda name: (-totals[name], name))
         return [(name, line, line) for _, name, line in lines[:SEGMENT_RANK]], ranked
 
 
@@ -141,7 +144,7 @@ def _query(row: Mapping[str, object]) -> Query:
     if not isinstance(files, list) or not isinstance(lines, dict):
         raise TypeError("files must be a list, lines a table")
     ranges = tuple((gold_name(name), int(a), int(b)) for name, pairs in lines.items() for a, b in pairs)
-    kind = str(row.get("kind") or f"category {row.get('category')}")
+    kind = str(row["kind"]) if row.get("kind") else f"category {row['category']}" if "category" in row else "query"
     return Query(str(row["query"]), kind, tuple(map(gold_name, files)), ranges, row.get("match") == "any")
 
 

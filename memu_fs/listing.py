@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from memu_fs.backend import ListedFile
 from memu_fs.digests import file_id
@@ -41,20 +42,36 @@ def caption_of(file: RecallFile) -> str:
 
 
 def content_of(file: RecallFile, allow: tuple[str, ...]) -> str:
-    """Give a file's body for an answer; a secret that is not allowed is replaced by its rule."""
-    text = file.body.replace("\r\n", "\n")
+    """Give a file's body for an answer."""
+    return without_secrets(file.body.replace("\r\n", "\n"), allow)
+
+
+def without_secrets(text: str, allow: tuple[str, ...]) -> str:
+    """Give a text with every secret that is not allowed replaced by its rule."""
     return redact(text) if find_secrets(text, allow=allow) else text
+
+
+def plain_without_secrets(value: object, allow: tuple[str, ...]) -> object:
+    """Do the same for every text in a value of plain lists and mappings."""
+    if isinstance(value, str):
+        return without_secrets(value, allow)
+    if isinstance(value, Mapping):
+        return {key: plain_without_secrets(item, allow) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_without_secrets(item, allow) for item in value]
+    return value
 
 
 def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool) -> ListedFile:
     """Describe one file of a listing."""
     created, updated = times_of(file, times)
+    allow = store.marker.allowed_secrets
     item = ListedFile(
         id=file_id(store.marker.id, file.track, file.name),
         track=file.track,
         name=file.name,
-        title=file.title,
-        description=file.description,
+        title=without_secrets(file.title, allow),
+        description=without_secrets(file.description, allow),
         path=file.path,
         digest=file.digest,
         scope=file.scope,
@@ -66,7 +83,7 @@ def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool
         updated_at=updated,
     )
     if content:
-        item["content"] = content_of(file, store.marker.allowed_secrets)
+        item["content"] = content_of(file, allow)
     return item
 
 

@@ -61,7 +61,11 @@ def derive_scope(config: Config, store: Store, cwd: Path, agent: str | None = No
 
 
 def project_name(config: Config, store: Store, cwd: Path) -> str | None:
-    """Name the project of a working directory: its remote, else this device's name for the folder, else its own."""
+    """Name the project of a working directory: its remote, else this device's name for the folder, else its own.
+
+    A folder's own name gets a hyphen for each dot, so that a folder ``github.com`` is not taken for the host and
+    does not see what belongs to its projects.
+    """
     remote, folder = project_of(cwd)
     if folder == store.root or cwd.resolve().is_relative_to(store.root):
         return None
@@ -70,7 +74,7 @@ def project_name(config: Config, store: Store, cwd: Path) -> str | None:
             return config.projects[key]
     if remote:
         return remote
-    return folder.name or None
+    return folder.name.replace(".", "-") or None
 
 
 def is_own_repository(store: Store) -> bool:

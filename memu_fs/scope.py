@@ -68,10 +68,11 @@ def scope_of(path: str) -> str:
     """Give the scope value of a path of the store: "" for shared, else ``projects/...`` or ``agents/...``.
 
     For a project it is the whole folder below ``projects/``: a project's own name has slashes, so only the
-    reader knows where it ends.
+    reader knows where it ends. ``Projects/`` counts too: some systems cannot tell it from ``projects/``.
     """
     parts = path.split("/")[1:-1]
-    if len(parts) < 2 or parts[0] not in {"projects", "agents"}:
+    if len(parts) < 2 or parts[0].lower() not in {"projects", "agents"}:
         return SHARED
+    parts[0] = parts[0].lower()
     depth = len(parts) if parts[0] == "projects" else 2
     return "/".join(unicodedata.normalize("NFC", decode_part(part)) for part in parts[:depth])

@@ -98,3 +98,8 @@ def test_a_store_in_a_projects_repository_is_read_for_that_project(
 
 def test_a_store_may_be_a_repository_by_itself(git_store: MakeStore) -> None:
     assert is_own_repository(git_store())
+
+
+def test_a_folder_named_like_a_host_is_not_that_host(store: MakeStore, tmp_path: Path) -> None:
+    (tmp_path / "github.com").mkdir()
+    assert project_name(load_config({}), store(), tmp_path / "github.com") == "github-com"

@@ -44,7 +44,7 @@ def test_who_sees_what(scope: Scope, seen: set[str]) -> None:
         ("memory/agents/codex/deep/a.md", "agents/codex"),
         ("skill/projects/acme/deploy/SKILL.md", "projects/acme/deploy"),
         ("memory/ops/projects/acme/a.md", ""),
-        ("memory/Projects/acme/a.md", ""),
+        ("memory/Projects/acme/a.md", "projects/acme"),
         ("memory/projects/my%3Aproject/a.md", "projects/my:project"),
         ("memory/projects/cafe\u0301/a.md", "projects/caf\u00e9"),
         ("memory/projects/acme%2Fapi/a.md", "projects/acme%2Fapi"),

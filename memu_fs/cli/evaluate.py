@@ -31,7 +31,7 @@ def evaluate(
     Example: memu-fs eval example-store
     """
     from memu_fs import evaluation
-    from memu_fs.linked import all_files
+    from memu_fs.linked import all_pages
     from memu_fs.local import LocalMemory
     from memu_fs.scope import EVERYTHING
     from memu_fs.store import Store
@@ -45,7 +45,7 @@ def evaluate(
         "hybrid": _asker(memory, None),
         "keyword": _asker(memory, "keyword"),
         "vector": _asker(memory, "vector"),
-        "grep": evaluation.Grep(all_files(store, EVERYTHING)).ask,
+        "grep": evaluation.Grep(all_pages(store, EVERYTHING)).ask,
     }
     with progress_bar("asking") as progress:
         scored: dict[str, list[Scored]] = {}

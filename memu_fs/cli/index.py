@@ -19,7 +19,7 @@ def index(
     """Bring the index level with the files.
 
     Only what changed is read and embedded. A rebuild that was interrupted goes on where it stopped: what was
-    embedded is not embedded again. Exit status 1 when anything could not be indexed as a whole pass.
+    embedded is not embedded again. Exit status 1 when a file could not be read and was left out.
 
     Example: memu-fs index --store ~/memory
     """
@@ -30,9 +30,10 @@ def index(
     with progress_bar("embedding") as progress:
         report = sidecar.rebuild(progress=progress) if rebuild else sidecar.update(force=force, progress=progress)
     print_problems(problem for problem in report.problems if problem.level != "notice")
+    left_out = any(problem.rule == "unreadable" for problem in report.problems)
     if json:
         print_json(report.as_json())
-        return
+        raise typer.Exit(1 if left_out else 0)
     changes = ", ".join(
         f"{number} {what}"
         for number, what in ((report.added, "added"), (report.edited, "edited"), (report.removed, "removed"))
@@ -42,3 +43,4 @@ def index(
         f"{plural(report.files, 'file')}: {changes or '0 changed'}; "
         f"{plural(report.segments, 'segment')}, {report.embedded} embedded"
     )
+    raise typer.Exit(1 if left_out else 0)

@@ -41,7 +41,7 @@ def list_files(
     if track:
         where["track"] = track
     memory = LocalMemory([opened], config)
-    page = memory.list_all_recall_files(where, cursor, limit or MAX_PAGE, content=content)
+    page = memory.list_all_recall_files(where, cursor, MAX_PAGE if limit is None else limit, content=content)
     found = list(page["recall_files"])
     while limit is None and page["next_cursor"]:
         page = memory.list_all_recall_files(where, page["next_cursor"], MAX_PAGE, content=content)

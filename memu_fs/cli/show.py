@@ -24,7 +24,7 @@ def show(
     Example: memu-fs show memory/how-i-work --links
     """
     from memu_fs.linked import links_of
-    from memu_fs.listing import listed
+    from memu_fs.listing import listed, plain_without_secrets
     from memu_fs.local import LocalMemory
     from memu_fs.scope import scope_of
 
@@ -37,7 +37,10 @@ def show(
     if json:
         times = LocalMemory([opened], config).git_times(opened).get(entry.path)
         item: dict[str, Any] = dict(listed(opened, page.file, times, content=True))
-        item |= {"front_matter": page.file.meta, "files": [file.path for file in entry.files]}
+        item |= {
+            "front_matter": plain_without_secrets(page.file.meta, opened.marker.allowed_secrets),
+            "files": [file.path for file in entry.files],
+        }
         print_json(item | ({"links": linked} if linked is not None else {}))
         return
     _print_file(page.file)
