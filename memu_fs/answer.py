@@ -87,7 +87,7 @@ def answer(sidecars: Sequence[Sidecar], question: Question, seconds: float) -> R
     sources = []
     for sidecar in sidecars:
         level = sidecar.level(seconds)
-        stale += level.stale
+        stale += sum(question.wanted.scope.sees(scope_of(path)) for path in level.behind)
         reasons += [level.reason] if level.reason else []
         sources.append(_source(sidecar, level.scan.walk.entries))
     mode, vectors, reason = _embed(sources, question)
@@ -191,8 +191,7 @@ def _check(source: _Source, ranked: RankedFile, wanted: Filter) -> _Checked | No
         return None
     if not wanted.include_inactive and not _is_recalled(source, page.file):
         return None
-    state = source.states.get(entry.path)
-    if state is not None and page.digest == state.digest:
+    if all(candidate.segment.digest == page.digest for candidate in ranked.candidates):
         return _Checked(source, page, ranked.candidates)
     now = build(page, segment.file_id, allow=source.store.marker.allowed_secrets)
     standing = {cut.id: cut for cut in now.segments}
