@@ -23,10 +23,10 @@ def verified_state(file: RecallFile) -> str | None:
     return "never" if file.track == "skill" and file.meta.get("verify") else None
 
 
-def url_of(file: RecallFile) -> str | None:
+def url_of(file: RecallFile, allow: tuple[str, ...]) -> str | None:
     """Give the address that a resource describes."""
     value = file.meta.get("url")
-    return str(value) if isinstance(value, str) and value else None
+    return _without_secrets(value, allow) if isinstance(value, str) and value else None
 
 
 def local_path_of(file: RecallFile) -> str | None:
@@ -35,15 +35,20 @@ def local_path_of(file: RecallFile) -> str | None:
     return str(value) if isinstance(value, str) and value else None
 
 
-def caption_of(file: RecallFile) -> str:
+def description_of(file: RecallFile, allow: tuple[str, ...]) -> str:
+    """Give a file's description for an answer."""
+    return _without_secrets(file.description, allow)
+
+
+def caption_of(file: RecallFile, allow: tuple[str, ...]) -> str:
     """Say what a resource holds: its description, else its first line of text."""
-    return file.description or next((line.strip() for line in file.body.split("\n") if line.strip()), "")
+    first = next((line.strip() for line in file.body.split("\n") if line.strip()), "")
+    return _without_secrets(file.description or first, allow)
 
 
 def content_of(file: RecallFile, allow: tuple[str, ...]) -> str:
-    """Give a file's body for an answer; a secret that is not allowed is replaced by its rule."""
-    text = file.body.replace("\r\n", "\n")
-    return redact(text) if find_secrets(text, allow=allow) else text
+    """Give a file's body for an answer."""
+    return _without_secrets(file.body.replace("\r\n", "\n"), allow)
 
 
 def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool) -> ListedFile:
@@ -54,7 +59,7 @@ def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool
         track=file.track,
         name=file.name,
         title=file.title,
-        description=file.description,
+        description=description_of(file, store.marker.allowed_secrets),
         path=file.path,
         digest=file.digest,
         scope=file.scope,
@@ -68,6 +73,11 @@ def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool
     if content:
         item["content"] = content_of(file, store.marker.allowed_secrets)
     return item
+
+
+def _without_secrets(text: str, allow: tuple[str, ...]) -> str:
+    """Replace each secret by its rule, unless all of them are allowed."""
+    return redact(text) if find_secrets(text, allow=allow) else text
 
 
 def _moment(value: object) -> str | None:
