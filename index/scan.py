@@ -34,9 +34,14 @@ class Scan:
         return (*self.added, *self.edited)
 
     @property
+    def behind(self) -> tuple[str, ...]:
+        """The paths of the recall files that the index is not level with."""
+        return (*(entry.path for entry in self.changed), *self.removed)
+
+    @property
     def stale(self) -> int:
         """How many recall files the index is not level with."""
-        return len(self.added) + len(self.edited) + len(self.removed)
+        return len(self.behind)
 
 
 def scan(store: Store, indexed: Mapping[str, FileState], now_ns: int) -> Scan:
@@ -61,7 +66,9 @@ def scan(store: Store, indexed: Mapping[str, FileState], now_ns: int) -> Scan:
         if state and not is_same:
             digests[path] = ""
         elif state and digests[path] == state.digest:
-            touched.append(replace(state, hints=entry.hints, read_at=now_ns))
+            seen = replace(state, hints=entry.hints, read_at=now_ns)
+            # Hints that are known and still prove nothing are not written down again.
+            touched += [seen] if entry.hints != state.hints or _is_level(entry, seen) else []
     changes = list(diff(digests, {path: state.digest for path, state in indexed.items()}))
     added = tuple(entries[change.path] for change in changes if isinstance(change, Added))
     removed = tuple(change.path for change in changes if isinstance(change, Removed))

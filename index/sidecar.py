@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from memu_fs.errors import MemuError
 from memu_fs.index import folders
-from memu_fs.index.base import SCHEMA, IndexBusyError, IndexUnusableError, IndexWriteError, Stamp
-from memu_fs.index.embedder import Embedder, EmbedderError, EmbedderSettings, make_embedder
+from memu_fs.index.base import SCHEMA, IndexBusyError, IndexUnusableError, Stamp
+from memu_fs.index.embedder import Embedder, EmbedderSettings, make_embedder
 from memu_fs.index.lance import LanceIndex
 from memu_fs.index.scan import Scan, scan
 from memu_fs.index.slice import SLICER_VERSION
-from memu_fs.index.sync import Embedding, MassRemovalError, Progress, Report, bring_level, keep_vectors
+from memu_fs.index.sync import Embedding, Progress, Report, bring_level
 from memu_fs.index.terms import TERMS_VERSION
 from memu_fs.index.vector_cache import VectorCache
 from memu_fs.store import Store, make_private
@@ -38,7 +39,7 @@ class Level:
     """How level the index is before a retrieve."""
 
     scan: Scan
-    stale: int
+    behind: tuple[str, ...]  #: paths of the recall files that it is not level with
     reason: str | None  #: why it could not be brought level, or is searched by keywords alone
 
 
@@ -53,6 +54,13 @@ class Sidecar:
         self._folder: Path | None = None
 
     @cached_property
+    def _cut_version(self) -> int:
+        """Ids depend on the store's own, and what is left out on the secrets it allows: all of it is one version."""
+        marker = self.store.marker
+        said = "\0".join([str(marker.id), *marker.allowed_secrets])
+        return CUT_VERSION << 32 | zlib.crc32(said.encode("utf-8", "replace"))
+
+    @cached_property
     def embedder(self) -> Embedder:
         """The embedder that the settings name; loading it may take a second."""
         return make_embedder(self.settings)
@@ -60,7 +68,7 @@ class Sidecar:
     @property
     def stamp(self) -> Stamp:
         """What an index made now would carry."""
-        return Stamp(SCHEMA, CUT_VERSION, self.embedder.space, self.embedder.dimension)
+        return Stamp(SCHEMA, self._cut_version, self.embedder.space, self.embedder.dimension)
 
     def index(self) -> LanceIndex | None:
         """Open the published index, or the one that replaced it since; ``None`` when there is none.
@@ -72,7 +80,7 @@ class Sidecar:
         if folder != self._folder or self._open is None:
             self.close()
             if folder is not None:
-                self._open = LanceIndex.open(folder, slicer=CUT_VERSION)
+                self._open = LanceIndex.open(folder, slicer=self._cut_version)
             self._folder = folder
         return self._open
 
@@ -104,23 +112,21 @@ class Sidecar:
     def level(self, seconds: float) -> Level:
         """Bring the index level as far as ``seconds`` allow, and say how far it is."""
         found, reason = self._scan()
-        if found.stale == 0 and not found.touched and reason is None:
-            return Level(found, 0, None)
+        if not found.behind and not found.touched and reason is None:
+            return Level(found, (), None)
         try:
             self._prepare()
             with folders.writer_lock(self.location, timeout=0):
                 if not self._is_usable():
                     self._start_anew()
                 elif not self._is_current():
-                    return Level(found, found.stale, "the index holds another embedding space: run memu-fs index")
+                    return Level(found, found.behind, "the index holds another embedding space: run memu-fs index")
                 report = self._pass(seconds, False, None)
-                return Level(found, report.stale, None)
+                return Level(found, report.behind, None)
         except IndexBusyError:
-            return Level(found, found.stale, "another process is writing the index")
-        except MassRemovalError as error:
-            return Level(found, found.stale, str(error))
-        except (EmbedderError, IndexWriteError, NotWritableError) as error:
-            return Level(found, found.stale, str(error))
+            return Level(found, found.behind, "another process is writing the index")
+        except MemuError as error:  # whatever it is, there is something to answer with
+            return Level(found, found.behind, str(error))
 
     def scan(self) -> Scan:
         """Compare the files with the index without changing anything."""
@@ -149,7 +155,8 @@ class Sidecar:
         folders.publish(self.location, folder)
 
     def _embedding(self) -> Embedding:
-        return Embedding(self.settings, self.embedder, VectorCache(self.store.private / "cache" / "vectors.sqlite"))
+        beside = self.store.private if self._is_private else self.location
+        return Embedding(self.settings, self.embedder, VectorCache(beside / "cache" / "vectors.sqlite"))
 
     def _pass(self, seconds: float | None, force: bool, progress: Progress | None) -> Report:
         index = self.index()
@@ -169,17 +176,21 @@ class Sidecar:
         try:
             report = bring_level(self.store, index, embedding, progress=progress)
             index.maintain()
-            keep_vectors(index, embedding)
         finally:
             index.close()
         folders.publish(self.location, folder)
         folders.remove_old(self.location)
         return report
 
+    @property
+    def _is_private(self) -> bool:
+        return self.location.is_relative_to(self.store.private)
+
     def _prepare(self) -> None:
-        """Make the private folder, which git never sees."""
+        """Make the folder: in the store it is private, and git never sees it."""
         try:
-            make_private(self.store.root)
+            if self._is_private:
+                make_private(self.store.root)
             self.location.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NotWritableError(self.location, error.strerror or str(error)) from None

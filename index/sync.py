@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from memu_fs import git
 from memu_fs.errors import MemuError
@@ -24,6 +24,8 @@ SPARE_VECTORS = 20_000
 #: A pass that would drop more than half of an index of this many files stops: an unmounted disk looks just like it.
 GUARDED_FILES = 20
 _SAVE_EVERY = 256
+#: More new paths than this are not asked about one by one.
+_MANY_PATHS = 200
 #: What a small machine embeds in a second, for passes that have to fit a time.
 _BYTES_A_SECOND = 15_000
 _BYTES_A_FILE = 100
@@ -51,7 +53,7 @@ class Report:
     removed: int
     segments: int
     embedded: int
-    stale: int  #: recall files that the index is still not level with
+    behind: tuple[str, ...]  #: recall files that the index is still not level with
     problems: tuple[Problem, ...]
 
     @property
@@ -61,7 +63,13 @@ class Report:
 
     def as_json(self) -> dict[str, object]:
         """Give the shape of ``memu-fs index --json``."""
-        return {**asdict(self), "problems": [problem.as_json() for problem in self.problems]}
+        numbers = {
+            name: getattr(self, name) for name in ("files", "added", "edited", "removed", "segments", "embedded")
+        }
+        return numbers | {
+            "stale": len(self.behind),
+            "problems": [problem.as_json() for problem in self.problems],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ def bring_level(
     found = scan(store, states, time.time_ns())
     if len(found.removed) * 2 > len(states) >= GUARDED_FILES and not force:
         raise MassRemovalError(len(found.removed), len(states))
-    times, head = _read_times(store, index, states)
+    times, head = _read_times(store, index, states, found)
     chosen = found.changed if seconds is None else _fitting(found.changed, seconds)
     built, problems = _build_all(store, chosen, times)
     vectors, embedded = _vectors([segment for item in built for segment in item.segments], embedding, progress)
@@ -102,6 +110,8 @@ def bring_level(
         head = index.head  # the times of what was left out are read again later
     if put or found.removed or touched or head != index.head:
         index.apply(Pass(put, vectors, frozenset(found.removed), touched, head))
+    if not states and seconds is None:
+        _forget_vectors(embedding, put)
     return Report(
         files=len(found.walk.entries),
         added=sum(entry.path in put for entry in found.added),
@@ -109,19 +119,21 @@ def bring_level(
         removed=len(found.removed),
         segments=index.count(),
         embedded=embedded,
-        stale=len(found.changed) - len(put),
+        behind=tuple(entry.path for entry in found.changed if entry.path not in put),
         problems=tuple(sorted({*found.walk.problems, *found.problems, *problems})),
     )
 
 
-def keep_vectors(index: Index, embedding: Embedding) -> None:
-    """Bound the cache: the vectors in use, and some spare ones for branches that come back."""
-    used = {text_digest(embedding_text(segment)) for path in index.files() for segment in index.segments(path)}
+def _forget_vectors(embedding: Embedding, put: Mapping[str, tuple[FileState, Sequence[Segment]]]) -> None:
+    """Bound the cache by a pass that saw every file: what is in use stays, and some more for branches that return."""
+    used = {text_digest(embedding_text(segment)) for _, segments in put.values() for segment in segments}
     embedding.cache.trim(embedding.embedder.space, used, SPARE_VECTORS)
 
 
-def _read_times(store: Store, index: Index, states: Mapping[str, FileState]) -> tuple[dict[str, Times], str]:
-    """Read git's times: all of them at first, later only what came since the last pass."""
+def _read_times(
+    store: Store, index: Index, states: Mapping[str, FileState], found: Scan
+) -> tuple[dict[str, Times], str]:
+    """Read git's times: all of them at first and when a file comes back, else only what is new since the last pass."""
     known = {
         path: Times(state.created_at, state.updated_at)
         for path, state in states.items()
@@ -131,10 +143,15 @@ def _read_times(store: Store, index: Index, states: Mapping[str, FileState]) -> 
     head = repository.head if repository else ""
     if not head:
         return {}, ""
-    if head == index.head:
-        return known, head
-    times = git.file_times(store.root, since=index.head, known=known) if index.head else None
+    times = None
+    if index.head and not _come_back(store, index.head, [entry.path for entry in found.added]):
+        times = known if head == index.head else git.file_times(store.root, since=index.head, known=known)
     return (git.file_times(store.root) or {}) if times is None else times, head
+
+
+def _come_back(store: Store, head: str, added: Sequence[str]) -> bool:
+    """Say whether git knows one of the new files from before: then its times are older than what is known."""
+    return len(added) > _MANY_PATHS or (bool(added) and git.has_seen(store.root, head, added))
 
 
 def _build_all(store: Store, entries: Sequence[Entry], times: Mapping[str, Times]) -> tuple[list[Built], list[Problem]]:

@@ -15,11 +15,11 @@ from memu_fs.index.build import build
 from memu_fs.index.embedder import EmbedderError
 from memu_fs.index.rank import Candidate, RankedFile, by_file, fuse, order
 from memu_fs.index.terms import analyse
-from memu_fs.listing import caption_of, content_of, local_path_of, times_of, url_of, verified_state
+from memu_fs.listing import caption_of, content_of, description_of, local_path_of, times_of, url_of, verified_state
 from memu_fs.recall_file import RecallFile
 from memu_fs.scope import scope_of
 from memu_fs.store import Page, Store, UnreadableFileError
-from memu_fs.trust import RECALLED, is_recalled
+from memu_fs.trust import FORGOTTEN, RECALLED, is_recalled
 from memu_fs.walk import Entry
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def answer(sidecars: Sequence[Sidecar], question: Question, seconds: float) -> R
     sources = []
     for sidecar in sidecars:
         level = sidecar.level(seconds)
-        stale += level.stale
+        stale += sum(question.wanted.scope.sees(scope_of(path)) for path in level.behind)
         reasons += [level.reason] if level.reason else []
         sources.append(_source(sidecar, level.scan.walk.entries))
     mode, vectors, reason = _embed(sources, question)
@@ -191,8 +191,7 @@ def _check(source: _Source, ranked: RankedFile, wanted: Filter) -> _Checked | No
         return None
     if not wanted.include_inactive and not _is_recalled(source, page.file):
         return None
-    state = source.states.get(entry.path)
-    if state is not None and page.digest == state.digest:
+    if all(candidate.segment.digest == page.digest for candidate in ranked.candidates):
         return _Checked(source, page, ranked.candidates)
     now = build(page, segment.file_id, allow=source.store.marker.allowed_secrets)
     standing = {cut.id: cut for cut in now.segments}
@@ -287,39 +286,40 @@ def _id(checked: _Checked) -> str:
 
 def _file(checked: _Checked, *, content: bool) -> FileHit:
     file = checked.page.file
+    source, allow = checked.source, checked.source.store.marker.allowed_secrets
     created, updated = _times(checked)
     hit = FileHit(
         id=_id(checked),
         track=file.track,
         name=file.name,
-        description=file.description,
+        description=description_of(file, allow),
         path=file.path,
         digest=file.digest,
         score=checked.score,
-        status=file.status,
+        status=FORGOTTEN if (file.track, file.name) in source.forgotten else file.status,
         origin=file.origin,
         verified=verified_state(file),
         superseded_by=file.superseded_by,
-        conflicts=sorted(checked.source.conflicts.get((file.track, file.name), [])),
+        conflicts=sorted(source.conflicts.get((file.track, file.name), [])),
         created_at=created,
         updated_at=updated,
     )
     if content:
-        hit["content"] = content_of(file, checked.source.store.marker.allowed_secrets)
+        hit["content"] = content_of(file, allow)
     return hit
 
 
 def _resource(checked: _Checked) -> ResourceHit:
-    file = checked.page.file
+    file, allow = checked.page.file, checked.source.store.marker.allowed_secrets
     created, updated = _times(checked)
     return ResourceHit(
         id=_id(checked),
         track=file.track,
         name=file.name,
         path=file.path,
-        url=url_of(file),
+        url=url_of(file, allow),
         local_path=local_path_of(file),
-        caption=caption_of(file),
+        caption=caption_of(file, allow),
         score=checked.score,
         created_at=created,
         updated_at=updated,

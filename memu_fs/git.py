@@ -117,6 +117,11 @@ def _inherit(times: dict[str, Times], renames: Sequence[tuple[str, str]]) -> Non
                 changed = True
 
 
+def has_seen(root: Path, commit: str, paths: Sequence[str]) -> bool:
+    """Say whether one of these paths, from ``root``, was there in any commit up to ``commit``."""
+    return bool(_run(root, "log", "-1", "--full-history", "--format=%H", commit, "--", *paths))
+
+
 def project_of(folder: Path) -> tuple[str | None, Path]:
     """Give the normalised remote of the repository around ``folder`` and the folder that names the project.
 

@@ -24,10 +24,10 @@ def verified_state(file: RecallFile) -> str | None:
     return "never" if file.track == "skill" and file.meta.get("verify") else None
 
 
-def url_of(file: RecallFile) -> str | None:
+def url_of(file: RecallFile, allow: tuple[str, ...]) -> str | None:
     """Give the address that a resource describes."""
     value = file.meta.get("url")
-    return str(value) if isinstance(value, str) and value else None
+    return without_secrets(value, allow) if isinstance(value, str) and value else None
 
 
 def local_path_of(file: RecallFile) -> str | None:
@@ -36,9 +36,15 @@ def local_path_of(file: RecallFile) -> str | None:
     return str(value) if isinstance(value, str) and value else None
 
 
-def caption_of(file: RecallFile) -> str:
+def description_of(file: RecallFile, allow: tuple[str, ...]) -> str:
+    """Give a file's description for an answer."""
+    return without_secrets(file.description, allow)
+
+
+def caption_of(file: RecallFile, allow: tuple[str, ...]) -> str:
     """Say what a resource holds: its description, else its first line of text."""
-    return file.description or next((line.strip() for line in file.body.split("\n") if line.strip()), "")
+    first = next((line.strip() for line in file.body.split("\n") if line.strip()), "")
+    return without_secrets(file.description or first, allow)
 
 
 def content_of(file: RecallFile, allow: tuple[str, ...]) -> str:
@@ -71,7 +77,7 @@ def listed(store: Store, file: RecallFile, times: Times | None, *, content: bool
         track=file.track,
         name=file.name,
         title=without_secrets(file.title, allow),
-        description=without_secrets(file.description, allow),
+        description=description_of(file, allow),
         path=file.path,
         digest=file.digest,
         scope=file.scope,
