@@ -43,13 +43,7 @@ def run(command: str, folder: Path) -> str:
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
-        env={
-            **os.environ,
-            **place,
-            **MAIN,
-            "HOME": str(folder.parent),
-            "MEMU_FS_CONFIG": str(folder.parent / "config.toml"),
-        },
+        env={**os.environ, **place, **MAIN},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
