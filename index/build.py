@@ -80,12 +80,12 @@ def _cuts(part: RecallFile, file: RecallFile, allow: Sequence[str]) -> tuple[lis
     if lines := find_markers(part.body):
         line = lines[0] + part.body_line
         problems.append(Problem(part.path, line, "conflict-markers", "git conflict markers; resolve them", "error"))
+    findings = find_secrets(part.header + part.raw_body, allow=allow)
     cuts = list(slice_markdown(blank_markers(part.body), first_line=part.body_line, title=file.title))
     if (part is file and file.track == "skill") or (part is file and not cuts):
         cuts = [*_head(part), *cuts]
-    elif part is file and cuts:
+    elif part is file and cuts and not (findings and find_secrets(file.description, allow=allow)):
         cuts[0] = _described(cuts[0], file.description)
-    findings = find_secrets(part.header + part.raw_body, allow=allow)
     for finding in findings:
         message = f"looks like a secret ({finding.rule}); the passage is not indexed"
         problems.append(Problem(part.path, finding.line, "secret", message, "error"))

@@ -21,7 +21,7 @@ from memu_fs.index.reply import read_vectors
 if TYPE_CHECKING:
     import httpx
 
-_ATTEMPTS = 4  # for documents; someone waits for a query, so it is tried once more and no longer
+_ATTEMPTS = 4  # for documents; someone waits for a query and a dimension: once more and no longer
 _QUERY_ATTEMPTS = 2
 _LONGEST_PAUSE = 20.0  # seconds; a server may ask for more and does not get it
 _LARGEST_ANSWER = 1 << 28  # bytes
@@ -66,7 +66,7 @@ class EndpointEmbedder:
     def dimension(self) -> int:
         """How long its vectors are; asked once if neither settings nor the table know."""
         if self._dimension is None:
-            self._dimension = len(self._embed(["size"], self._typed(self._preset.document))[0])
+            self._dimension = len(self._embed(["size"], self._typed(self._preset.document), _QUERY_ATTEMPTS)[0])
         return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:

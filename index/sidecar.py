@@ -18,6 +18,7 @@ from memu_fs.index.slice import SLICER_VERSION
 from memu_fs.index.sync import Embedding, Progress, Report, bring_level
 from memu_fs.index.terms import TERMS_VERSION
 from memu_fs.index.vector_cache import VectorCache
+from memu_fs.marker import MarkerError, NewerFormatError
 from memu_fs.store import Store, make_private
 
 #: Slices and terms are one version to an index: either change needs a rebuild.
@@ -125,7 +126,9 @@ class Sidecar:
                 return Level(found, report.behind, None)
         except IndexBusyError:
             return Level(found, found.behind, "another process is writing the index")
-        except MemuError as error:  # whatever it is, there is something to answer with
+        except (MarkerError, NewerFormatError):
+            raise
+        except MemuError as error:  # whatever else it is, there is something to answer with
             return Level(found, found.behind, str(error))
 
     def scan(self) -> Scan:

@@ -96,8 +96,8 @@ def _value(setting: Setting, value: str | None, from_file: Path | None) -> str:
 
 def _report(config: Config, name: str, mode: str, *, json: bool) -> None:
     after = load_config()
-    setting = BY_NAME[name]
-    shown, source = _shown(after, setting), after.source(name)
+    written = Config(after.path, after.declared)
+    shown, source = _shown(written, BY_NAME[name]), after.source(name)
     if json:
         print_json({"file": str(config.path), "mode": mode, "name": name, "value": shown, "source": source})
         return
