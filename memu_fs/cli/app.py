@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from memu_fs import __version__
-from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, status
+from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, stats, status
 from memu_fs.errors import MemuError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("list")(listing.list_files)
 app.command("show")(show.show)
 app.command("check")(check.check)
 app.command("status")(status.status)
+app.command("stats")(stats.stats)
 app.command("doctor")(doctor.doctor)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(config.app, name="config")
