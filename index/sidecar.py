@@ -125,11 +125,13 @@ class Sidecar:
                 report = self._pass(seconds, False, None)
                 return Level(found, report.behind, None)
         except IndexBusyError:
-            return Level(found, found.behind, "another process is writing the index")
+            return Level(
+                found, found.behind, "another process is writing the index" if found.behind or reason else None
+            )
         except (MarkerError, NewerFormatError):
             raise
         except MemuError as error:  # whatever else it is, there is something to answer with
-            return Level(found, found.behind, str(error))
+            return Level(found, found.behind, str(error) if found.behind or reason else None)
 
     def scan(self) -> Scan:
         """Compare the files with the index without changing anything."""
