@@ -154,7 +154,7 @@ def _is_recall_file(item: os.DirEntry[str], path: str, problems: list[Problem]) 
     if not stat.S_ISREG(item.stat().st_mode):
         problems.append(_problem(path, "special-file", "not a regular file, left out"))
         return False
-    if any("\ud800" <= char <= "\udfff" for char in path):
+    if not path.isascii() and any("\ud800" <= char <= "\udfff" for char in path):
         problems.append(_problem(path, "name", "the file name is not valid UTF-8, left out; rename it", "error"))
         return False
     return True
