@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memu_fs.errors import MemuError
-from memu_fs.index import bm25, lance_table
+from memu_fs.index import bm25, lance_ivf, lance_table
 from memu_fs.index.base import FileState, IndexUnusableError, IndexWriteError, Pass, Vector
 from memu_fs.index.catalog import Catalog, Changes, Part, State
 from memu_fs.index.memory import checked_vectors
@@ -115,6 +115,8 @@ def _compacted(place: Place, state: State) -> tuple[State, Any]:
     for _ in range(_ROUNDS):
         before = table.version
         table.optimize(cleanup_older_than=_NEVER)
+        if place.dimension:
+            lance_ivf.level(table, lance_table.VECTOR, state.segments)
         state = _published(place, replace(state, version=table.version))
         if table.version == before:
             return state, table
