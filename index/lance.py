@@ -8,7 +8,7 @@ the next one starts from the published version again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +30,7 @@ from memu_fs.index.base import (
 )
 from memu_fs.index.catalog import Catalog, Changes, State
 from memu_fs.index.lance_pass import Place
+from memu_fs.index.lance_table import Rows
 from memu_fs.index.memory import cosines, ordered
 
 if TYPE_CHECKING:
@@ -103,9 +104,31 @@ class LanceIndex:
         return self._stamp
 
     @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._folder
+
+    @property
+    def state(self) -> State:
+        """What is published now. Its ``turn`` is another after each pass and each maintenance."""
+        return self._catalog.state()
+
+    @property
     def head(self) -> str:
         """The git commit that file times were read up to, or ""."""
         return self._catalog.state().head
+
+    def known(self) -> tuple[State, Mapping[str, FileState]]:
+        """Give every file by path, and the state they belong to."""
+        return self._known_files()
+
+    def rows(self, state: State, paths: Sequence[str] | None = None) -> Iterator[Rows]:
+        """Give what was published with a state, of some files or of all, batch by batch.
+
+        Raises:
+            TableError: when clean-up took that version away meanwhile.
+        """
+        return lance_table.batches(self._at(state.version), self._stamp.dimension, state.segments, paths)
 
     def files(self) -> dict[str, FileState]:
         """Every indexed file by path, as of the latest published pass."""
@@ -155,7 +178,11 @@ class LanceIndex:
 
     def maintain(self, keep: timedelta = lance_pass.KEEP) -> bool:
         """Compact and clean up if enough has piled up; say whether it did. For the writer, after a pass."""
-        return lance_pass.maintain(self._place(), keep)
+        state, files = self._known_files()
+        done = lance_pass.maintain(self._place(), state, keep)
+        if done is not None:
+            self._files = done, files
+        return done is not None
 
     def close(self) -> None:
         """Let go of files and handles."""

@@ -72,11 +72,10 @@ def write(place: Place, changes: Pass, known: Known) -> Known | None:
     return state, after
 
 
-def maintain(place: Place, keep: timedelta) -> bool:
-    """Compact, index and clean up if enough has piled up; say whether it did."""
-    state = place.catalog.state()
+def maintain(place: Place, state: State, keep: timedelta) -> State | None:
+    """Compact, index and clean up if enough has piled up; give what is published then, ``None`` if nothing was done."""
     if not _is_due(state):
-        return False
+        return None
     try:
         with lance_table.reported():
             state, table = _compacted(place, state)
@@ -89,7 +88,7 @@ def maintain(place: Place, keep: timedelta) -> bool:
             place.catalog.shrink()
     except (lance_table.TableError, IndexWriteError) as error:
         raise IndexMaintenanceError(place.folder, getattr(error, "reason", str(error))) from error
-    return True
+    return state
 
 
 def _settled(state: State, version: int, live: int) -> State:

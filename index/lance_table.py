@@ -6,7 +6,7 @@ import contextlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,17 @@ COLUMNS = tuple(field.name for field in fields(Segment))
 
 _HINT = "latest_version_hint.json"  # the one file that LanceDB writes again; it does without
 _MEGABYTE = 1 << 20
+_BATCH = 500  # rows that are read at once; what more take stays with LanceDB
 _NUMBERS = {"line_start", "line_end"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of the table."""
+
+    owners: list[str]  #: path of the recall file that each goes with
+    segments: list[Segment]
+    vectors: NDArray[np.float32]  #: one a row
 
 
 class TableError(Exception):
@@ -131,6 +141,26 @@ def of_files(table: Any, paths: Iterable[str], columns: Sequence[str], size: int
     with reported():
         query = table.search().where(one_of(OWNER, paths))
         return query.select(list(columns)).limit(max(size, 1)).to_arrow()
+
+
+def batches(table: Any, dimension: int, size: int, paths: Sequence[str] | None) -> Iterator[Rows]:
+    """Give all ``size`` rows, or those that go with some files, a batch at a time.
+
+    Every batch is a query of its own: one query would read far ahead, and hold as much again.
+    """
+    wanted = [*COLUMNS, OWNER, *([VECTOR] if dimension else [])]
+    with reported():
+        query = table.search().select(wanted)
+        if paths is not None:
+            yield _rows(query.where(one_of(OWNER, paths)).limit(max(size, 1)).to_arrow(), dimension)
+            return
+        for start in range(0, size, _BATCH):
+            yield _rows(query.offset(start).limit(_BATCH).to_arrow(), dimension)
+
+
+def _rows(found: pa.Table, dimension: int) -> Rows:
+    given = vectors(found, dimension) if dimension else np.zeros((found.num_rows, 0), np.float32)
+    return Rows(found[OWNER].to_pylist(), segments(found), given)
 
 
 def bytes_in_use(table: Any) -> int:
