@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memu_fs.index.base import FileState, Hit, Index, Pass, Segment, Stamp, Vector, Where
+from memu_fs.index.held import HeldIndex
 from memu_fs.index.lance import LanceIndex
 from memu_fs.index.memory import MemoryIndex
 
@@ -331,6 +332,27 @@ class TestLanceIndex(IndexContract):
         made = LanceIndex.create(tmp_path / "1", STAMP)
         yield made
         made.close()
+
+
+class TestHeldIndex(IndexContract):
+    @pytest.fixture
+    def index(self, tmp_path: Path) -> Iterator[Index]:
+        made = HeldIndex(LanceIndex.create(tmp_path / "1", STAMP))
+        yield made
+        made.close()
+
+
+class TestFollowingHeldIndex(IndexContract):
+    """A daemon's view of what another process writes: the passes go past it."""
+
+    @pytest.fixture
+    def index(self, tmp_path: Path) -> Iterator[Index]:
+        writer = LanceIndex.create(tmp_path / "1", STAMP)
+        reader = HeldIndex(LanceIndex.open(tmp_path / "1"))
+        reader.apply = writer.apply  # type: ignore[method-assign]
+        yield reader
+        reader.close()
+        writer.close()
 
 
 class TestReopenedLanceIndex(IndexContract):
