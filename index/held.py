@@ -19,6 +19,7 @@ from memu_fs.index.held_view import View
 from memu_fs.index.lance import LanceIndex
 from memu_fs.index.lance_table import TableError
 from memu_fs.index.memory import checked_vectors, cosines
+from memu_fs.index.upkeep import LARGE, maintain_apart
 
 Files = Mapping[str, FileState]
 Owned = dict[str, list[int]]  # rows by path of the recall file
@@ -99,7 +100,11 @@ class HeldIndex:
     def maintain(self, keep: timedelta = lance_pass.KEEP) -> bool:
         """Compact and clean up if enough has piled up; say whether it did. For the writer, after a pass."""
         with self._lock:
-            done = self._inner.maintain(keep)
+            done = self._inner.is_due
+            if done and self._inner.count() > LARGE:
+                maintain_apart(self._inner.folder, keep)
+            elif done:
+                self._inner.maintain(keep)
             self._level()
         return done
 

@@ -176,6 +176,11 @@ class LanceIndex:
 
         return sorted(self._read(ask), key=lambda s: (s.path, s.line_start, s.id))
 
+    @property
+    def is_due(self) -> bool:
+        """Whether enough has piled up for maintenance to be worth its time."""
+        return lance_pass.is_due(self.state)
+
     def maintain(self, keep: timedelta = lance_pass.KEEP) -> bool:
         """Compact and clean up if enough has piled up; say whether it did. For the writer, after a pass."""
         state, files = self._known_files()

@@ -74,7 +74,7 @@ def write(place: Place, changes: Pass, known: Known) -> Known | None:
 
 def maintain(place: Place, state: State, keep: timedelta) -> State | None:
     """Compact, index and clean up if enough has piled up; give what is published then, ``None`` if nothing was done."""
-    if not _is_due(state):
+    if not is_due(state):
         return None
     try:
         with lance_table.reported():
@@ -95,7 +95,8 @@ def _settled(state: State, version: int, live: int) -> State:
     return replace(state, version=version, passes=0, fresh=0, settled=live)
 
 
-def _is_due(state: State) -> bool:
+def is_due(state: State) -> bool:
+    """Say whether enough has piled up."""
     many = state.passes >= _MANY_PASSES + state.segments // 1000
     slow = state.fresh > _FRESH + state.segments // 50
     return many or slow or (_is_much(state) and state.passes >= _SOME_PASSES)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memu_fs.errors import MemuError
 from memu_fs.index import held as held_module
 from memu_fs.index import held_rows, held_words, lance_table
 from memu_fs.index.base import (
@@ -34,8 +36,10 @@ from memu_fs.index.catalog import State
 from memu_fs.index.held import HeldIndex
 from memu_fs.index.held_words import Postings
 from memu_fs.index.lance import LanceIndex
+from memu_fs.index.lance_pass import KEEP
 from memu_fs.index.lance_table import Rows
 from memu_fs.index.memory import MemoryIndex
+from memu_fs.index.upkeep import maintain_apart
 
 SCRIPT = Path(__file__).with_name("index_writer.py")
 
@@ -397,3 +401,21 @@ def test_postings_made_anew_hold_the_same_of_what_lives(texts: list[list[str]], 
         rows, counts = postings.find([word], postings.size)[0]
         found = {int(row): int(count) for row, count in zip(rows, counts, strict=True) if alive[row]}
         assert found == {row: text.count(word) for row, text in enumerate(texts) if word in text and alive[row]}
+
+
+def test_a_large_index_is_maintained_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_module, "LARGE", 0)
+    held, memory, chance = HeldIndex(LanceIndex.create(tmp_path / "1", STAMP)), MemoryIndex(STAMP), random.Random(4)
+    assert not held.maintain()
+    number = 0
+    while not held._inner.is_due:
+        for index in (held, memory):
+            index.apply(changed(number))
+        number += 1
+    assert held.maintain()
+    assert not held._inner.is_due
+    assert_alike(held, memory, chance)
+    shutil.rmtree(tmp_path / "1")
+    with pytest.raises(MemuError):
+        maintain_apart(tmp_path / "1", KEEP)
+    held.close()
