@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memu_fs.config import expanded
 from memu_fs.errors import MemuError, UsageError
 from memu_fs.index.base import Vector
 from memu_fs.index.presets import PRESETS, Preset, prefixes
@@ -76,7 +77,7 @@ def make_embedder(settings: EmbedderSettings, environ: Mapping[str, str] = os.en
     """Make the embedder that the settings name; weights load and servers are asked at first use."""
     kind, _, model = settings.embedder.partition(":")
     if is_local(settings):
-        return _local(model, Path(settings.path).expanduser() if settings.path else None)
+        return _local(model, expanded(Path(settings.path)) if settings.path else None)
     if settings.embedder == "hashing":
         from memu_fs.index.hashing import HashingEmbedder
 

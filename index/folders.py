@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from memu_fs.index.base import IndexBusyError, IndexWriteError
 
+_NUMBER = re.compile("[0-9]{1,12}")
 GRACE = 60.0  #: seconds that readers may need to notice a new folder
 
 
@@ -100,13 +102,13 @@ def _current(location: Path) -> int:
         text = (location / "current").read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return 0
-    return int(text) if text.isdecimal() else 0
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def _numbers(location: Path) -> list[int]:
     if not location.is_dir():
         return []
-    return sorted(int(f.name) for f in location.iterdir() if f.name.isdecimal() and f.is_dir())
+    return sorted(int(f.name) for f in location.iterdir() if _NUMBER.fullmatch(f.name) and f.is_dir())
 
 
 def _removed(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from memu_fs.errors import MemuError, UsageError
 
@@ -26,17 +27,22 @@ class Setting:
     kind: type = str
     is_secret: bool = False
     is_identity: bool = False  #: changing it can orphan what was made under the old value
+    is_path: bool = False  #: in the user's file it is whole: what it means never depends on the current folder
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("store", None, "folder of the store; several: a TOML list, all but the first read-only", list, False, True),
+    Setting(
+        "store", None, "folder of the store; several: a TOML list, all but the first read-only", list, False, True, True
+    ),
     Setting("embedder", "minilm", "minilm, hashing, fastembed:MODEL, or PRESET:MODEL", is_identity=True),
     Setting("embedder_url", None, "base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1"),
     Setting("embedder_key", None, "key of the endpoint; never taken from an argument", is_secret=True),
     Setting("embedder_dimension", None, "dimension to ask the endpoint for", int, is_identity=True),
     Setting("embedder_timeout", 30.0, "seconds that one embedding request may take", float),
-    Setting("embedder_path", None, "folder with a model's weights, instead of a download", is_identity=True),
-    Setting("index_location", None, "folder for the index, instead of .memu/index in the store"),
+    Setting(
+        "embedder_path", None, "folder with a model's weights, instead of a download", is_identity=True, is_path=True
+    ),
+    Setting("index_location", None, "folder for the index, instead of .memu/index in the store", is_path=True),
     Setting("freshness_seconds", 2.0, "how long a retrieve may spend on bringing the index level first", float),
 )
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
@@ -85,7 +91,7 @@ class Config:
         """The configured stores, the writable one first."""
         value = self.get("store") or []
         names = value if isinstance(value, list) else [str(value)]
-        return tuple(Path(name).expanduser() for name in names)
+        return tuple(expanded(Path(name)) for name in names)
 
     @property
     def projects(self) -> Mapping[str, str]:
@@ -104,8 +110,16 @@ class Config:
         if self.environment.get(variable):
             return convert(setting, self.environment[variable], variable), "environment"
         if setting.name in self.declared:
-            return convert(setting, self.declared[setting.name], f"{setting.name} in {self.path}"), "file"
+            where = f"{setting.name} in {self.path}"
+            return _whole(setting, convert(setting, self.declared[setting.name], where), where), "file"
         return setting.default, "default"
+
+
+def _whole(setting: Setting, value: Value, where: str) -> Value:
+    paths = value if isinstance(value, list) else [str(value or "/")]
+    if setting.is_path and not all(path.startswith("~") or Path(path).is_absolute() for path in paths):
+        raise ConfigError(f"{where} must be a whole path, one that starts with / or ~.")
+    return value
 
 
 def variable_of(name: str) -> str:
@@ -122,8 +136,12 @@ def convert(setting: Setting, value: object, where: str) -> Value:
     try:
         if setting.kind is list:
             values = value if isinstance(value, list) else str(value).split(os.pathsep)
+            if any("\0" in str(item) for item in values):
+                raise ValueError
             return [str(item) for item in values if str(item)]
         if isinstance(value, list | dict) or (isinstance(value, bool) and setting.kind is not bool):
+            raise ValueError
+        if "\0" in str(value):
             raise ValueError
         converted = setting.kind(str(value))
         if setting.kind is float and not 0 <= converted < 1e9:
@@ -137,10 +155,31 @@ def convert(setting: Setting, value: object, where: str) -> Value:
     return result
 
 
+def expanded(path: Path) -> Path:
+    """Give a path with ``~`` replaced by the folder it stands for.
+
+    Raises:
+        UsageError: when that folder is not known.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path} names a home folder that is not known; write the whole path.") from None
+
+
+def public_address(address: str) -> str:
+    """Give an address without what may be secret in it: user, password and query."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "not an address"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
 def config_path(environment: Mapping[str, str]) -> Path:
     """Give the user's file: ``MEMU_FS_CONFIG``, else ``config.toml`` in the platform's config folder."""
     if chosen := environment.get("MEMU_FS_CONFIG"):
-        return Path(chosen).expanduser()
+        return expanded(Path(chosen))
     import platformdirs
 
     return platformdirs.user_config_path("memu-fs") / "config.toml"

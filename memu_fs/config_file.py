@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import tomlkit
@@ -40,6 +41,14 @@ def set_value(config: Config, name: str, text: str) -> str:
         raise UnknownSettingError(name)
     value = convert(BY_NAME[name], text, name)
     return _edit(config.path, name, _as_declared(BY_NAME[name], value))
+
+
+def made_whole(setting: Setting, text: str) -> str:
+    """Give a path that was typed as one that means the same from every folder; any other setting as it is."""
+    if not setting.is_path:
+        return text
+    paths = text.split(os.pathsep) if setting.kind is list else [text]
+    return os.pathsep.join(path if path.startswith("~") or not path else str(Path(path).absolute()) for path in paths)
 
 
 def unset_value(config: Config, name: str) -> str:

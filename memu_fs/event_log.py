@@ -191,6 +191,8 @@ def _checked(kind: str, name: str, value: object) -> object:
 
 
 def _append(folder: Path, line: bytes) -> None:
+    if folder.is_symlink():
+        return
     folder.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     file = os.open(folder / _CURRENT, flags, 0o600)

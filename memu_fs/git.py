@@ -62,7 +62,7 @@ class Repository:
 
 def is_installed() -> bool:
     """Say whether a git command can be run."""
-    return _run(Path.cwd(), "version") is not None
+    return _run(Path(os.sep), "version") is not None
 
 
 def repository(folder: Path) -> Repository | None:

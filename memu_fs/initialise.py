@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memu_fs import config_file, git
-from memu_fs.config import Config
+from memu_fs.config import Config, expanded
 from memu_fs.errors import MemuError
 from memu_fs.files import replace_file
 from memu_fs.marker import MARKER, Marker, read_marker
@@ -51,7 +51,7 @@ def initialise(folder: Path, config: Config) -> Initialised:
     Raises:
         NoRoomError: when the folder cannot be written or a file stands in the way.
     """
-    root = folder.expanduser().resolve()
+    root = expanded(folder).resolve()
     made: list[str] = []
     try:
         root.mkdir(parents=True, exist_ok=True)

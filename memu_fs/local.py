@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from memu_fs.backend import (
     read_filter,
 )
 from memu_fs.commit import commit_payload
-from memu_fs.config import Config, load_config
+from memu_fs.config import Config, expanded, load_config
 from memu_fs.digests import digest_bytes
 from memu_fs.git import Times
 from memu_fs.listing import listed
@@ -167,8 +168,8 @@ def embedder_settings(config: Config) -> EmbedderSettings:
 def index_location(config: Config, store: Store) -> Path | None:
     """Give the folder for a store's index when it is set to lie outside the store; one folder for each store."""
     chosen = config.text("index_location")
-    name = digest_bytes(str(store.root).encode())[:16]
-    return Path(chosen).expanduser() / name if chosen else None
+    name = digest_bytes(os.fsencode(store.root))[:16]
+    return expanded(Path(chosen)).absolute() / name if chosen else None
 
 
 def _is_visible(entry: Entry, wanted: Filter) -> bool:

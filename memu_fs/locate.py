@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from memu_fs.config import Config
+from memu_fs.config import Config, expanded
 from memu_fs.errors import MemuError
 from memu_fs.git import project_of, repository
 from memu_fs.marker import MARKER
@@ -43,7 +43,7 @@ def find_stores(config: Config, named: Sequence[Path], cwd: Path) -> list[Store]
         roots = list(config.stores)
     if not roots:
         raise NoStoreError
-    return [_open(root) for root in dict.fromkeys(root.expanduser().absolute() for root in roots)]
+    return [_open(root) for root in dict.fromkeys(expanded(root).absolute() for root in roots)]
 
 
 def store_around(folder: Path) -> Path | None:

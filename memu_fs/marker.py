@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from memu_fs.errors import MemuError
 
 MARKER = ".memu-fs.toml"
 FORMAT = 1
+MAX_BYTES = 256 * 1024
 
 
 class MarkerError(MemuError):
@@ -52,11 +54,14 @@ def read_marker(root: Path) -> Marker:
     """
     path = root / MARKER
     try:
-        loaded = tomllib.loads(path.read_bytes().decode())
-    except FileNotFoundError:
-        return Marker()
-    except (OSError, ValueError, RecursionError) as error:
+        data = _read_regular(path)
+        loaded = tomllib.loads(data.decode()) if data is not None else None
+    except OSError as error:
+        raise MarkerError(path, error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:
         raise MarkerError(path, str(error)) from None
+    if loaded is None:
+        return Marker()
     version = loaded.get("format", FORMAT)
     if type(version) is not int or version < 1:
         raise MarkerError(path, "format must be a whole number")
@@ -71,3 +76,16 @@ def read_marker(root: Path) -> Marker:
     except ValueError:
         raise MarkerError(path, "id is not a UUID") from None
     return Marker(store_id, version, tuple(allowed))
+
+
+def _read_regular(path: Path) -> bytes | None:
+    """Read the marker, ``None`` where there is none. It comes with a clone: no link, pipe or device is followed."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES // 1024} KB")
+    return path.read_bytes()

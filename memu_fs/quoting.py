@@ -19,6 +19,8 @@ _HIDDEN = re.compile(
 # Hosts wrap what a hook says in tags of their own, and models know special tokens such as <|end|>.
 _TAG = re.compile(r"<(?=[/!?|A-Za-z_:])")
 _WIDE = "\u2e80"
+# What moves a terminal's cursor, ends a line or turns the order of letters round.
+_UNRULY = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _SURPLUS = re.compile(r"\s+")
 
 
@@ -43,6 +45,11 @@ def quote_phrase(text: str, most: int = 200) -> str:
     if len(phrase) > most:
         phrase = phrase[: most - len(CUT)].rstrip() + CUT
     return '"' + phrase.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def visible(line: str) -> str:
+    """Give one line as a terminal may show it: what would act on it, line breaks too, is written as an escape."""
+    return _UNRULY.sub(lambda match: match[0].encode("unicode_escape").decode(), line)
 
 
 def shorten_lines(lines: list[str], room: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ from memu_fs.digests import digest_bytes, digest_parts, file_id
 from memu_fs.errors import MemuError, UsageError
 from memu_fs.files import replace_file
 from memu_fs.marker import MARKER, Marker, read_marker
-from memu_fs.names import TRACKS, identity_of, path_for, split_reference
+from memu_fs.names import FOLDERS, TRACKS, identity_of, path_for, split_reference
 from memu_fs.problems import Problem
 from memu_fs.recall_file import RecallFile
 from memu_fs.walk import Entry, Walk, is_in_track, walk
 
 PRIVATE_FOLDER = ".memu"
+_PRIVATE_PARTS = ("index", "cache", "log")
 TOMBSTONES = ".tombstones"
 #: A larger file is reported and left out; it is no memory, and reading it would stall everyone.
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -217,23 +219,35 @@ class Store:
     def tombstones(self) -> frozenset[tuple[str, str]]:
         """Give the (track, name) of everything that was forgotten."""
         folder = self.root / TOMBSTONES
-        found = set()
-        for path in sorted(folder.rglob("*.md")) if folder.is_dir() else ():
-            relative = path.relative_to(folder).as_posix()
-            if relative.partition("/")[0] in TRACKS.values():
-                found.add(identity_of(relative))
+        found: set[tuple[str, str]] = set()
+        for where, _, names in os.walk(folder) if not folder.is_symlink() else ():
+            inside = Path(where).relative_to(folder)
+            if inside.parts and inside.parts[0] in FOLDERS:
+                found.update(identity_of((inside / name).as_posix()) for name in names if name.endswith(".md"))
         return frozenset(found)
 
 
 def make_private(root: Path) -> Path:
     """Make the private folder of a store, which git never sees and other users cannot read."""
     private = root / PRIVATE_FOLDER
-    if private.is_symlink() or private.is_file():
-        raise PrivateFolderError(private)
+    if wrong := private if private.is_file() else _first_link(private):
+        raise PrivateFolderError(wrong)
     private.mkdir(mode=0o700, exist_ok=True)
     if not (private / ".gitignore").exists():
         replace_file(private / ".gitignore", b"*\n")
     return private
+
+
+def _first_link(private: Path) -> Path | None:
+    """Give a symbolic link in the private folder. A clone may come with some: nothing is written through them."""
+    parts = [private, *(private / name for name in _PRIVATE_PARTS)]
+    if link := next((part for part in parts if part.is_symlink()), None):
+        return link
+    for part in parts[1:]:
+        for where, folders, files in os.walk(part):
+            if link := next((path for name in (*folders, *files) if (path := Path(where, name)).is_symlink()), None):
+                return link
+    return None
 
 
 def _full_names(entry: Entry) -> tuple[str, str]:

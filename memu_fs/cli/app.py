@@ -12,6 +12,7 @@ import typer
 
 from memu_fs import __version__
 from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, stats, status
+from memu_fs.cli.printing import complain
 from memu_fs.errors import MemuError
 
 app = typer.Typer(
@@ -53,6 +54,7 @@ def root(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    open_closed_streams()
     _speak_utf8()
     try:
         app(args=list(arguments), prog_name="memu-fs")
@@ -61,14 +63,35 @@ def run(arguments: Sequence[str]) -> int:
             return _silence()
         return _flush(leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1)
     except MemuError as error:
-        print(f"memu-fs: {error}", file=sys.stderr)
+        complain(f"memu-fs: {error}")
         return _flush(error.exit_code)
     except BrokenPipeError:
         return _silence()
+    except OSError as error:
+        return _refused(error)
     except KeyboardInterrupt:
-        print("memu-fs: stopped.", file=sys.stderr)
+        complain("memu-fs: stopped.")
         return 130
     return _flush(0)
+
+
+def _refused(error: OSError) -> int:
+    """Say what the system would not do: such things are the machine's, not ours."""
+    where = f": {str(error.filename)[:200]}" if error.filename else ""
+    complain(f"memu-fs: {error.strerror or error}{where}.")
+    _flush(1)
+    return 1
+
+
+def open_closed_streams() -> None:
+    """Put nothing in the place of a standard stream that is closed, so that no file ever takes its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _speak_utf8() -> None:
@@ -86,7 +109,7 @@ def _flush(code: int) -> int:
     except BrokenPipeError:
         return _silence()
     except OSError as error:
-        print(f"memu-fs: the output could not be written: {error.strerror}.", file=sys.stderr)
+        complain(f"memu-fs: the output could not be written: {error.strerror}.")
         _silence()
         return 1
     return code

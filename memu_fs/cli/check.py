@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from memu_fs.cli.options import JsonOption, StoreOption, open_store
-from memu_fs.cli.printing import note, plural, print_json
+from memu_fs.cli.printing import note, plural, print_json, say
 
 
 def check(store: StoreOption = None, json: JsonOption = False) -> None:
@@ -23,7 +23,7 @@ def check(store: StoreOption = None, json: JsonOption = False) -> None:
         print_json(found.as_json())
     else:
         for problem in found.problems:
-            print(problem)
+            say(str(problem))
         wrong = sum(problem.level != "notice" for problem in found.problems)
         note(f"{plural(found.files, 'file')} checked, {plural(wrong, 'problem')}")
     raise typer.Exit(0 if found.is_clean else 1)

@@ -9,8 +9,17 @@ from typing import Annotated
 import typer
 
 from memu_fs.cli.options import JsonOption
-from memu_fs.cli.printing import print_json, print_table
-from memu_fs.config import BY_NAME, SETTINGS, Config, Setting, UnknownSettingError, load_config, variable_of
+from memu_fs.cli.printing import print_json, print_table, say
+from memu_fs.config import (
+    BY_NAME,
+    SETTINGS,
+    Config,
+    Setting,
+    UnknownSettingError,
+    load_config,
+    public_address,
+    variable_of,
+)
 from memu_fs.errors import MemuError
 
 app = typer.Typer(help="Show and change the settings of this device.", no_args_is_help=True, rich_markup_mode=None)
@@ -28,7 +37,7 @@ def show(json: JsonOption = False) -> None:
         settings = {setting.name: {"value": value, "source": source} for setting, value, source in rows}
         print_json({"file": str(config.path), "exists": config.path.is_file(), "settings": settings})
         return
-    print(f"File: {config.path}" + ("" if config.path.is_file() else " (not there)"))
+    say(f"File: {config.path}" + ("" if config.path.is_file() else " (not there)"))
     print_table([[setting.name, _text(value), f"({source})"] for setting, value, source in rows])
 
 
@@ -53,7 +62,7 @@ def set_(
     config = load_config()
     if name not in BY_NAME:
         raise UnknownSettingError(name)
-    text = _value(BY_NAME[name], value, from_file)
+    text = config_file.made_whole(BY_NAME[name], _value(BY_NAME[name], value, from_file))
     if not force and (loss := loss_of_change(config, name, text)):
         raise config_file.IdentityLossError(name, loss)
     mode = config_file.set_value(config, name, text)
@@ -89,7 +98,7 @@ def _value(setting: Setting, value: str | None, from_file: Path | None) -> str:
             raise MemuError(f"{from_file} cannot be read: {error}.") from None
     if value == "-" or (value is None and not sys.stdin.isatty()):
         return first_line(sys.stdin.read())
-    if setting.is_secret or value is None:
+    if setting.is_secret or value is None or (setting.name == "embedder_url" and "@" in value):
         raise SecretArgumentError(setting.name)
     return value
 
@@ -101,16 +110,16 @@ def _report(config: Config, name: str, mode: str, *, json: bool) -> None:
     if json:
         print_json({"file": str(config.path), "mode": mode, "name": name, "value": shown, "source": source})
         return
-    print(f"{name} = {_text(shown)} in {config.path} (mode {mode})")
+    say(f"{name} = {_text(shown)} in {config.path} (mode {mode})")
     if source == "environment":
-        print(f"For now {variable_of(name)} in the environment wins over it.")
+        say(f"For now {variable_of(name)} in the environment wins over it.")
 
 
 def _shown(config: Config, setting: Setting) -> object:
     value = config.get(setting.name)
     if setting.is_secret:
         return "set" if value else "unset"
-    return value
+    return public_address(value) if setting.name == "embedder_url" and isinstance(value, str) else value
 
 
 def _text(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from memu_fs.cli.options import JsonOption, StoreOption, open_store
-from memu_fs.cli.printing import print_json
+from memu_fs.cli.printing import print_json, say
 
 
 def doctor(store: StoreOption = None, json: JsonOption = False) -> None:
@@ -22,9 +22,9 @@ def doctor(store: StoreOption = None, json: JsonOption = False) -> None:
     for finding in diagnose(opened, config):
         findings.append(finding)
         if not json:
-            print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
+            say(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
             if finding.fix and not finding.ok:
-                print(f"      mend it with: {finding.fix}")
+                say(f"      mend it with: {finding.fix}")
     healthy = all(finding.ok for finding in findings)
     if json:
         print_json({"ok": healthy, "findings": [finding.as_json() for finding in findings]})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from memu_fs.cli.options import JsonOption
-from memu_fs.cli.printing import print_json
+from memu_fs.cli.printing import print_json, say
 from memu_fs.config import load_config
 
 
@@ -26,11 +26,11 @@ def init(
     if json:
         print_json(result.as_json())
         return
-    print(f"Store: {result.root}")
+    say(f"Store: {result.root}")
     print(f"Made: {', '.join(result.made) or 'nothing, everything was there'}")
-    print(f"Git: {_about_git(result.repository)}")
+    say(f"Git: {_about_git(result.repository)}")
     if result.config:
-        print(f"Configured as this device's store in {result.config} (mode {result.config_mode})")
+        say(f"Configured as this device's store in {result.config} (mode {result.config_mode})")
     print("Next: write Markdown files below memory/, then run memu-fs retrieve WORDS")
 
 

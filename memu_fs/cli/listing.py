@@ -16,7 +16,7 @@ from memu_fs.cli.options import (
     open_store,
     read_scope,
 )
-from memu_fs.cli.printing import note, print_json, print_table
+from memu_fs.cli.printing import note, print_json, print_table, say
 
 
 def list_files(
@@ -68,6 +68,6 @@ def _print_tree(files: list[ListedFile]) -> None:
         while common < min(len(folders), len(shown)) and folders[common] == shown[common]:
             common += 1
         for depth in range(common, len(folders)):
-            print(f"{'  ' * depth}{folders[depth]}/")
+            say(f"{'  ' * depth}{folders[depth]}/")
         shown = folders
-        print(f"{'  ' * len(folders)}{name}" + (f"  [{_state(file)}]" if _state(file) else ""))
+        say(f"{'  ' * len(folders)}{name}" + (f"  [{_state(file)}]" if _state(file) else ""))

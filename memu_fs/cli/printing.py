@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from memu_fs.problems import Problem
+from memu_fs.quoting import visible
 
 
 def print_json(value: Any) -> None:
@@ -21,12 +22,23 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        print("  ".join([*cells, row[-1]]).rstrip())
+        say("  ".join([*cells, row[-1]]).rstrip())
+
+
+def say(line: str) -> None:
+    """Print one line of a result for a person."""
+    print(visible(line))
 
 
 def note(text: str) -> None:
     """Say something that is no result."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
+
+
+def complain(text: str) -> None:
+    """Say why a command fails, if anybody can still be told."""
+    with suppress(OSError):
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 def print_problems(problems: Iterable[Problem]) -> None:

@@ -17,8 +17,9 @@ from memu_fs.cli.options import (
     open_stores,
     read_scope,
 )
-from memu_fs.cli.printing import note, plural, print_json
+from memu_fs.cli.printing import note, plural, print_json, say
 from memu_fs.errors import MemuError, UsageError
+from memu_fs.quoting import visible
 
 _EXCERPT_LINES = 6
 
@@ -95,7 +96,7 @@ def print_answer(answer: Any, *, explain: bool, content: bool) -> None:
         print("Resources")
     for resource in answer["resources"]:
         place = resource["url"] or resource["local_path"] or resource["path"]
-        print(f"  {resource['score']:.2f}  {resource['name']}: {resource['caption']} ({place})")
+        say(f"  {resource['score']:.2f}  {resource['name']}: {resource['caption']} ({place})")
 
 
 def _print_file(number: int, file: Any, segments: Any, *, explain: bool, content: bool) -> None:
@@ -103,11 +104,9 @@ def _print_file(number: int, file: Any, segments: Any, *, explain: bool, content
     flags += [f"by {file['origin']}"] if file["origin"] != "human" else []
     flags += ["has conflict copies"] if file["conflicts"] else []
     flags += [f"superseded by {file['superseded_by']}"] if file["superseded_by"] else []
-    print(
-        f"{number}. {file['track']}/{file['name']}  {file['score']:.2f}" + (f"  [{', '.join(flags)}]" if flags else "")
-    )
+    say(f"{number}. {file['track']}/{file['name']}  {file['score']:.2f}" + (f"  [{', '.join(flags)}]" if flags else ""))
     if file["description"]:
-        print(f"   {file['description']}")
+        say(f"   {file['description']}")
     if content:
         print(_indented(file["content"].rstrip()))
     mine = [
@@ -116,7 +115,7 @@ def _print_file(number: int, file: Any, segments: Any, *, explain: bool, content
     for segment in [] if content else mine:
         first, last = segment["lines"]
         heading = f"  {segment['heading']}" if segment["heading"] else ""
-        print(f"   {segment['path']}:{first}-{last}{heading}")
+        say(f"   {segment['path']}:{first}-{last}{heading}")
         if explain:
             print(f"     {_explained(segment)}")
         print(_indented(_excerpt(segment["text"]), "     "))
@@ -138,4 +137,4 @@ def _excerpt(text: str) -> str:
 
 
 def _indented(text: str, by: str = "   ") -> str:
-    return "\n".join((by + line).rstrip() for line in text.split("\n"))
+    return "\n".join((by + visible(line)).rstrip() for line in text.split("\n"))

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from memu_fs.cli.options import JsonOption, ScopeOption, StoreOption, open_store, read_scope
-from memu_fs.cli.printing import print_json, print_problems
+from memu_fs.cli.printing import print_json, print_problems, say
+from memu_fs.quoting import visible
 from memu_fs.recall_file import RecallFile
 
 
@@ -59,16 +60,16 @@ def _print_file(file: RecallFile) -> None:
 
     console = Console()
     flags = "" if file.status == "active" else f"  [{file.status}]"
-    console.print(Text(f"{file.track}/{file.name}{flags}", style="bold"))
+    console.print(Text(visible(f"{file.track}/{file.name}{flags}"), style="bold"))
     if file.description:
-        console.print(Text(file.description, style="dim"))
+        console.print(Text(visible(file.description), style="dim"))
     console.print()
-    console.print(Markdown(text))
+    console.print(Markdown("\n".join(map(visible, text.split("\n")))))
 
 
 def _print_links(linked: Any) -> None:
     print()
     for title, rows in (("Links to", linked["links"]), ("Linked from", linked["back_links"])):
-        print(f"{title}: " + (", ".join(row["path"] for row in rows) if rows else "nothing"))
+        say(f"{title}: " + (", ".join(row["path"] for row in rows) if rows else "nothing"))
     for row in linked["dangling"]:
-        print(f"Leads nowhere: [[{row['target']}]] (line {row['line']})")
+        say(f"Leads nowhere: [[{row['target']}]] (line {row['line']})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memu_fs.cli.options import JsonOption, StoreOption, open_store
-from memu_fs.cli.printing import plural, print_json
+from memu_fs.cli.printing import plural, print_json, say
 from memu_fs.overview import GitOverview, IndexOverview
 
 
@@ -20,13 +20,13 @@ def status(store: StoreOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(found.as_json())
         return
-    print(f"Store  {found.store}")
+    say(f"Store  {found.store}")
     counts = [plural(found.files["memory"], "memory", "memories"), plural(found.files["skill"], "skill")]
-    print(f"Files  {', '.join([*counts, plural(found.files['workspace'], 'resource')])}")
-    print(f"Git    {_about_git(found.git)}")
-    print(f"Index  {_about_index(found.index)}")
+    say(f"Files  {', '.join([*counts, plural(found.files['workspace'], 'resource')])}")
+    say(f"Git    {_about_git(found.git)}")
+    say(f"Index  {_about_index(found.index)}")
     for problem in found.index.problems:
-        print(f"       {problem}")
+        say(f"       {problem}")
 
 
 def _about_git(git: GitOverview | None) -> str:

@@ -1,0 +1,213 @@
+"""What people, clones and machines do wrong on purpose or by accident, and the one sentence that each gets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memu_fs.cli.app import run
+from memu_fs.config import ConfigError, load_config
+from memu_fs.event_log import record
+from memu_fs.index import folders
+from memu_fs.marker import MARKER, MAX_BYTES
+from memu_fs.quoting import visible
+
+if TYPE_CHECKING:
+    from conftest import MakeStore
+
+Command = Callable[..., tuple[int, str, str]]
+OWL = {"memory/owl.md": "# Owls\n\nOwls hunt by night.\n"}
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command: ``command("list", "--store", folder)`` gives exit status, output and complaints."""
+    monkeypatch.setenv("MEMU_FS_EMBEDDER", "hashing")
+
+    def ran(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run([os.fsdecode(item) if isinstance(item, bytes) else str(item) for item in arguments])
+        return (code, *capfd.readouterr())
+
+    return ran
+
+
+def is_sentence(text: str) -> bool:
+    return text.startswith("memu-fs: ") and text.count("\n") == 1 and text.endswith(".\n")
+
+
+# Places
+
+
+@pytest.mark.parametrize("place", ["~nobody-of-that-name/x", "a" * 5_000, "x/" * 3_000])
+def test_a_place_that_cannot_be_is_said_in_a_sentence(
+    command: Command, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    for arguments in (("list", "--store", place), ("init", place)):
+        code, _, said = command(*arguments)
+        assert code in {1, 2}
+        assert is_sentence(said)
+    monkeypatch.setenv("MEMU_FS_STORE", place)
+    code, _, said = command("list")
+    assert code in {1, 2}
+    assert is_sentence(said)
+
+
+@pytest.mark.parametrize("name", ["embedder_path", "index_location"])
+def test_a_setting_that_names_an_unknown_home_is_said_in_a_sentence(
+    command: Command, store: MakeStore, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"MEMU_FS_{name.upper()}", "~nobody-of-that-name/x")
+    monkeypatch.setenv("MEMU_FS_EMBEDDER", "minilm")
+    code, _, said = command("index", "--store", store(OWL).root)
+    assert code == 2
+    assert "home folder" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the system keeps the folder of a process")
+def test_a_current_folder_that_is_gone_is_said(command: Command, tmp_path: Path) -> None:
+    gone, before = tmp_path / "gone", Path.cwd()
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        code, _, said = command("status")
+    finally:
+        os.chdir(before)
+    assert (code, said) == (2, "memu-fs: The current folder is gone; go to another one first.\n")
+
+
+@pytest.mark.parametrize("name", ["store", "index_location", "embedder_path"])
+def test_a_file_of_settings_names_whole_paths_alone(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f'{name} = "notes"\n')
+    with pytest.raises(ConfigError, match="whole path"):
+        load_config({"MEMU_FS_CONFIG": str(file)}).get(name)
+
+
+def test_no_setting_holds_a_nul(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('store = ["/a\\u0000b"]\nindex_location = "/a\\u0000b"\n')
+    for name in ("store", "index_location"):
+        with pytest.raises(ConfigError, match="must be a text"):
+            load_config({"MEMU_FS_CONFIG": str(file)}).get(name)
+
+
+# What a clone may bring
+
+
+@pytest.mark.parametrize("place", ["index", "cache", "log", "index/1", "cache/vectors.sqlite", "index/current"])
+def test_nothing_is_written_through_links_that_come_with_a_clone(
+    command: Command, store: MakeStore, tmp_path: Path, place: str
+) -> None:
+    made, outside = store(OWL), tmp_path / "outside"
+    (outside / "2024").mkdir(parents=True)
+    (outside / "2024/photo").write_text("not ours\n")
+    link = made.root / ".memu" / place
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside / "new" if "." in place or place.endswith("current") else outside)
+    for arguments in (["index"], ["index", "--rebuild"]):
+        code, _, said = command(*arguments, "--store", made.root)
+        assert code == 1
+        assert str(link) in said
+        assert is_sentence(said)
+    code, _, said = command("retrieve", "--store", made.root, "owls")
+    assert code == 0
+    assert str(link) in said
+    record(made.private, "commit")
+    assert [path.name for path in sorted(outside.rglob("*"))] == ["2024", "photo"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "huge"])
+def test_a_marker_that_is_no_plain_small_file_is_never_read(
+    command: Command, store: MakeStore, tmp_path: Path, kind: str
+) -> None:
+    made = store(OWL)
+    marker = made.root / MARKER
+    if kind == "link":
+        (tmp_path / "elsewhere").write_text("format = 1\n")
+        marker.symlink_to(tmp_path / "elsewhere")
+    elif kind == "pipe":
+        os.mkfifo(marker)
+    elif kind == "folder":
+        marker.mkdir()
+    else:
+        marker.write_bytes(b"#" * (MAX_BYTES + 1))
+    for arguments in (["index"], ["check"], ["retrieve", "owls"]):
+        code, _, said = command(*arguments, "--store", made.root)
+        assert code == 1
+        assert "is not a regular file" in said or "is larger than" in said
+        assert is_sentence(said)
+
+
+def test_tombstones_are_not_looked_for_outside_the_store(store: MakeStore, tmp_path: Path) -> None:
+    made = store(OWL)
+    (tmp_path / "outside/memory").mkdir(parents=True)
+    (tmp_path / "outside/memory/owl.md").write_text("x")
+    (made.root / ".tombstones").symlink_to(tmp_path / "outside")
+    assert made.tombstones() == frozenset()
+    (made.root / ".tombstones").unlink()
+    (made.root / ".tombstones").mkdir()
+    (made.root / ".tombstones/memory").symlink_to(tmp_path / "outside/memory")
+    assert made.tombstones() == frozenset()
+
+
+# What may lie in the private folder
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "9" * 300, "99999999999999", "\u0663", "-1", "0", "", "1\n2"])
+def test_a_current_that_holds_nonsense_is_no_index_and_is_replaced(
+    command: Command, store: MakeStore, text: str
+) -> None:
+    made = store(OWL)
+    command("index", "--store", made.root)
+    (made.private / "index/current").write_text(text, "utf-8")
+    assert folders.current_folder(made.private / "index") is None
+    code, out, said = command("retrieve", "--store", made.root, "owls")
+    assert (code, said) == (0, "")
+    assert "hunt by night" in out
+
+
+# Terminals
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_trouble(store: MakeStore, closed: str) -> None:
+    made = store(OWL)
+    line = f'"{sys.executable}" -m memu_fs list --json --store "{made.root}" {closed}'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_output_that_cannot_be_written_is_a_failure(store: MakeStore) -> None:
+    made = store({f"memory/{number}.md": "x" * 9_000 for number in range(20)})
+    for words in ("list", "list --json --content"):
+        line = f'"{sys.executable}" -m memu_fs {words} --store "{made.root}" >/dev/full'
+        done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, timeout=60)
+        assert done.returncode == 1
+        assert is_sentence(done.stderr.decode())
+
+
+def test_what_a_file_holds_never_acts_on_a_terminal(command: Command, store: MakeStore) -> None:
+    made = store(
+        {"memory/a\n\x1b[31mb.md": "---\ndescription: \u202edesc\n---\n# \x1b]0;owned\x07Owls\n\nHunt \x9b2J\u202e.\n"}
+    )
+    for arguments in (
+        ["retrieve", "hunt"],
+        ["list"],
+        ["list", "--tree"],
+        ["check"],
+        ["status"],
+        ["retrieve", "hunt", "--content"],
+    ):
+        _, out, said = command(*arguments, "--store", made.root)
+        assert not set(out + said) & set("\x1b\x07\x9b\u202e")
+    assert visible("a\tb\u200d\u00e9\n\x00") == "a\tb\u200d\u00e9\\n\\x00"
