@@ -37,6 +37,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("embedder_timeout", 30.0, "seconds that one embedding request may take", float),
     Setting("embedder_path", None, "folder with a model's weights, instead of a download", is_identity=True),
     Setting("index_location", None, "folder for the index, instead of .memu/index in the store"),
+    Setting("daemon", "auto", "auto: a retrieve without a daemon starts one for next time; off: it does not"),
+    Setting("daemon_idle_minutes", 240.0, "minutes without a request after which the daemon ends", float),
     Setting("freshness_seconds", 2.0, "how long a retrieve may spend on bringing the index level first", float),
 )
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}

@@ -43,7 +43,7 @@ def find_stores(config: Config, named: Sequence[Path], cwd: Path) -> list[Store]
         roots = list(config.stores)
     if not roots:
         raise NoStoreError
-    return [_open(root) for root in dict.fromkeys(root.expanduser().absolute() for root in roots)]
+    return [_open(root) for root in dict.fromkeys((cwd / root.expanduser()).absolute() for root in roots)]
 
 
 def store_around(folder: Path) -> Path | None:

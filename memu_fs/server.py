@@ -134,7 +134,7 @@ def _cli(serving: Serving, _request: Request, body: Any) -> Any:
             raise NotMineError
         return memory
 
-    invocation = Invocation(Path(body["cwd"]), body["env"], body.get("stdin"), warm)
+    invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), warm)
     return capture.run(list(body["argv"]), invocation)
 
 

@@ -114,13 +114,14 @@ def _configured() -> str | None:
         with open(runtime_folder() + os.sep + "configured.json", encoding="utf-8") as file:
             note = json.load(file)
         status = os.stat(note["config"])
-        holds = [status.st_mtime_ns, status.st_size] == note["status"] and note["env"] == _config_variables()
+        holds = [status.st_mtime_ns, status.st_size] == note["status"] and note["env"] == config_variables()
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return note["store"] if holds and is_private(runtime_folder()) else None
 
 
-def _config_variables() -> list[str | None]:
+def config_variables() -> list[str | None]:
+    """Give what decides where the user's configuration lies."""
     return [os.environ.get(name) for name in ("MEMU_FS_CONFIG", "XDG_CONFIG_HOME", "HOME", "APPDATA")]
 
 

@@ -1,12 +1,20 @@
 """The command line; imported by nothing."""
 
-from __future__ import annotations
-
 import sys
 
 
 def main() -> None:
-    """Run the command of this process and leave with its exit code."""
+    """Run the command of this process and leave with its exit code.
+
+    A retrieve goes to the daemon, before anything heavy is imported; what the daemon cannot do is done here.
+    """
+    argv = sys.argv[1:]
+    if argv[:1] in (["retrieve"], ["search"]):
+        from memu_fs import thin
+
+        code = thin.ask(argv)
+        if code is not None:
+            thin.leave(code)
     from memu_fs.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(argv))

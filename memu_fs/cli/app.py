@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from memu_fs import __version__
-from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, stats, status
+from memu_fs.cli import check, config, daemon, doctor, evaluate, index, init, listing, retrieve, show, stats, status
 from memu_fs.errors import MemuError
 
 app = typer.Typer(
@@ -33,7 +33,9 @@ app.command("status")(status.status)
 app.command("stats")(stats.stats)
 app.command("doctor")(doctor.doctor)
 app.command("eval")(evaluate.evaluate)
+app.command("watch")(daemon.watch)
 app.add_typer(config.app, name="config")
+app.add_typer(daemon.app, name="daemon")
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,23 +54,30 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    """Run the command of this process; give its exit code."""
     _speak_utf8()
     try:
-        app(args=list(arguments), prog_name="memu-fs")
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):
-            return _silence()
-        return _flush(leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1)
-    except MemuError as error:
-        print(f"memu-fs: {error}", file=sys.stderr)
-        return _flush(error.exit_code)
+        code = execute(arguments)
     except BrokenPipeError:
         return _silence()
     except KeyboardInterrupt:
         print("memu-fs: stopped.", file=sys.stderr)
         return 130
-    return _flush(0)
+    return _flush(code)
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    try:
+        app(args=list(arguments), prog_name="memu-fs")
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            raise leaving.__context__ from None
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+    except MemuError as error:
+        print(f"memu-fs: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def _speak_utf8() -> None:

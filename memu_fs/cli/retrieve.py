@@ -36,19 +36,21 @@ def retrieve(
         bool, typer.Option("--batch", help="Read one query a line from stdin, write one line of JSON for each.")
     ] = False,
     json: JsonOption = False,
+    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Answer here; neither ask nor start a daemon.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr how long it took.")] = False,
 ) -> None:
     """Find the files that answer a query, best first, with the passages that do.
 
     Example: memu-fs retrieve --scope all "how do we rotate certificates"
     """
-    from memu_fs.local import LocalMemory
+    from memu_fs.invocation import current, open_memory
+    from memu_fs.launch import start_for_next_time
 
     stores, config = open_stores(store)
     where: dict[str, object] = {"scope": read_scope(config, stores[0], scope), "include_inactive": include_inactive}
     if track:
         where["track"] = track
-    memory = LocalMemory(stores, config)
+    memory = open_memory(stores, config)
 
     def ask(text: str) -> Any:
         started = time.perf_counter()
@@ -66,6 +68,8 @@ def retrieve(
         print_json(answer)
     else:
         print_answer(answer, explain=explain, content=content)
+    if not no_daemon and not current().is_served:
+        start_for_next_time(stores[0], config)
 
 
 def _answer_lines(ask: Any) -> int:
