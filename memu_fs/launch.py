@@ -87,6 +87,7 @@ def note_configured(config: Config) -> None:
         "status": [status.st_mtime_ns, status.st_size],
         "env": thin.config_variables(),
         "store": str(stores[0].resolve()),
+        "hook_seconds": config.number("hook_seconds"),
     }
     text = json.dumps(note).encode()
     target = folder / "configured.json"

@@ -11,7 +11,7 @@ def runtime_folder() -> str:
     if chosen := os.environ.get("MEMU_FS_RUNTIME"):
         return chosen
     base = os.environ.get("XDG_RUNTIME_DIR")
-    if base and os.path.isdir(base):  # noqa: PTH112 - pathlib costs the thin client its budget
+    if base and os.path.isdir(base):
         return base + "/memu-fs"
     if os.name == "nt":
         return os.environ.get("LOCALAPPDATA", "C:") + "\\memu-fs\\run"

@@ -134,7 +134,9 @@ def _cli(serving: Serving, _request: Request, body: Any) -> Any:
             raise NotMineError
         return memory
 
-    invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), warm)
+    seconds = body.get("seconds")
+    deadline = time.monotonic() + seconds if isinstance(seconds, int | float) else None
+    invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), deadline, warm)
     return capture.run(list(body["argv"]), invocation)
 
 

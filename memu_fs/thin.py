@@ -13,23 +13,16 @@ from memu_fs.runtime import PROTOCOL, has_unix_sockets, is_private, runtime_fold
 
 MARKER = ".memu-fs.toml"
 _LEFT_ALONE = {"--batch", "--no-daemon", "--help", "-h"}
+_MOST_INPUT = 4 * 1024 * 1024
 _PASSED_ON = ("MEMU_FS_", "XDG_CONFIG_HOME", "HOME", "APPDATA")
 
 
-def ask(argv: list[str], seconds: float = 30.0, stdin: str | None = None) -> int | None:
+def ask(argv: list[str], seconds: float = 30.0) -> int | None:
     """Let the daemon run a command; print what it says and give its exit code. ``None`` when there is no daemon."""
     store = _store(argv)
     if store is None or not _LEFT_ALONE.isdisjoint(argv) or os.environ.get("MEMU_FS_DAEMON") == "off":
         return None
-    request = {
-        "protocol": PROTOCOL,
-        "version": __version__,
-        "argv": argv,
-        "cwd": os.getcwd(),
-        "env": {key: value for key, value in os.environ.items() if key.startswith(_PASSED_ON)},
-        "stdin": stdin,
-    }
-    answer = exchange(store, "/cli", request, seconds)
+    answer = exchange(store, "/cli", _request(argv, None, None), seconds)
     if answer is None or "code" not in answer:
         return None
     try:
@@ -40,11 +33,43 @@ def ask(argv: list[str], seconds: float = 30.0, stdin: str | None = None) -> int
     return int(answer["code"])
 
 
+def hook(argv: list[str]) -> None:
+    """Answer a host's hook within its time: print what the daemon gives, or nothing. Never fails."""
+    data = sys.stdin.buffer.read(_MOST_INPUT)
+    named = _named(argv) or [part for part in os.environ.get("MEMU_FS_STORE", "").split(os.pathsep) if part]
+    note = _note()
+    store = os.path.realpath(os.path.expanduser(named[0])) if named else note.get("store")
+    reason = "no-daemon"
+    if store:
+        seconds = float(os.environ.get("MEMU_FS_HOOK_SECONDS") or note.get("hook_seconds") or 0.8)
+        try:
+            connection, token = _connect(store, seconds)
+        except OSError:
+            connection = None
+        if connection is not None:
+            answer = _talk(connection, token, "/cli", _request(argv, data.decode("utf-8", "replace"), seconds))
+            if answer is not None and answer.get("code") == 0:
+                _write(1, answer["stdout"])
+                return
+            reason = "timeout" if answer is None else "daemon-failed"
+    from memu_fs.cold_hook import without_daemon
+
+    host, event = _value(argv, "--hook"), _value(argv, "--event")
+    _write(1, without_daemon(host or "", named, event, data, reason))
+
+
 def exchange(store: str, path: str, request: object, seconds: float) -> dict | None:  # type: ignore[type-arg]
     """Send one request to a store's daemon and give its answer, over HTTP written by hand; ``None`` without one."""
     try:
-        body = json.dumps(request).encode()
         connection, token = _connect(store, seconds)
+    except (OSError, ValueError):
+        return None
+    return _talk(connection, token, path, request)
+
+
+def _talk(connection: socket.socket, token: str, path: str, request: object) -> dict | None:  # type: ignore[type-arg]
+    try:
+        body = json.dumps(request).encode()
         with connection:
             head = f"POST {path} HTTP/1.1\r\nHost: memu-fs\r\nAuthorization: Bearer {token}\r\n"
             head += f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -63,7 +88,7 @@ def _connect(store: str, seconds: float) -> tuple[socket.socket, str]:
     if not is_private(runtime_folder()):
         raise OSError("the runtime folder is not ours")
     place, token = socket_path(store), "-"
-    address: object = place
+    address: str | tuple[str, int] = place
     if has_unix_sockets():
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:
@@ -81,6 +106,17 @@ def _connect(store: str, seconds: float) -> tuple[socket.socket, str]:
 
 def _store(argv: list[str]) -> str | None:
     """Find the one store that a command means; ``None`` when that takes more than a look."""
+    named = _named(argv)
+    if not named and (chosen := os.environ.get("MEMU_FS_STORE")):
+        named = chosen.split(os.pathsep)
+    if len(named) > 1:
+        return None
+    if named:
+        return os.path.realpath(os.path.expanduser(named[0]))
+    return _around(os.getcwd()) or _note().get("store")
+
+
+def _named(argv: list[str]) -> list[str]:
     named = []
     for place, word in enumerate(argv):
         if word == "--":
@@ -89,13 +125,28 @@ def _store(argv: list[str]) -> str | None:
             named.append(argv[place + 1])
         elif word.startswith("--store="):
             named.append(word[8:])
-    if not named and (chosen := os.environ.get("MEMU_FS_STORE")):
-        named = chosen.split(os.pathsep)
-    if len(named) > 1:
-        return None
-    if named:
-        return os.path.realpath(os.path.expanduser(named[0]))
-    return _around(os.getcwd()) or _configured()
+    return named
+
+
+def _value(argv: list[str], option: str) -> str | None:
+    for place, word in enumerate(argv):
+        if word == option and place + 1 < len(argv):
+            return argv[place + 1]
+        if word.startswith(option + "="):
+            return word[len(option) + 1 :]
+    return None
+
+
+def _request(argv: list[str], stdin: str | None, seconds: float | None) -> object:
+    return {
+        "protocol": PROTOCOL,
+        "version": __version__,
+        "argv": argv,
+        "cwd": os.getcwd(),
+        "env": {key: value for key, value in os.environ.items() if key.startswith(_PASSED_ON)},
+        "stdin": stdin,
+        "seconds": seconds,
+    }
 
 
 def _around(folder: str) -> str | None:
@@ -108,16 +159,16 @@ def _around(folder: str) -> str | None:
         folder = above
 
 
-def _configured() -> str | None:
-    """Read which store is configured from the note that the last full command left, if it still holds."""
+def _note() -> dict:  # type: ignore[type-arg]
+    """Read what is configured from the note that the last full command left; {} when it does not hold any more."""
     try:
         with open(runtime_folder() + os.sep + "configured.json", encoding="utf-8") as file:
             note = json.load(file)
         status = os.stat(note["config"])
         holds = [status.st_mtime_ns, status.st_size] == note["status"] and note["env"] == config_variables()
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return note["store"] if holds and is_private(runtime_folder()) else None
+        return {}
+    return note if holds and is_private(runtime_folder()) else {}
 
 
 def config_variables() -> list[str | None]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from memu_fs.config import Config
 from memu_fs.errors import MemuError
-from memu_fs.index.base import IndexBusyError
 from memu_fs.index.embedder import EmbedderSettings
 from memu_fs.index.sidecar import Level, Sidecar
 from memu_fs.index.sync import Report
@@ -27,6 +25,8 @@ QUERY_SECONDS = 0.3
 
 class WarmSidecar(Sidecar):
     """An index that a watcher keeps level: while nothing changed, a query looks at no file."""
+
+    maintains_for_a_query = False
 
     def __init__(self, store: Store, settings: EmbedderSettings, location: Path | None, watcher: Watcher) -> None:
         super().__init__(store, settings, location)
@@ -57,7 +57,7 @@ class WarmSidecar(Sidecar):
                 self.last_pass = self.update()
                 self.last_pass_at = time.time()
                 self.last_error = None
-                self._known = replace(super().level(QUERY_SECONDS))
+                self._look(QUERY_SECONDS)
             except MemuError as error:
                 self._known = None
                 self.last_error = str(error)
@@ -65,17 +65,19 @@ class WarmSidecar(Sidecar):
     def _look(self, seconds: float) -> Level:
         self.watcher.take()
         found = super().level(seconds)
-        self._known = found if found.stale == 0 and found.reason is None else None
+        self._known = found if not found.behind and found.reason is None else None
         return found
 
     def _behind(self) -> Level:
         """Answer from what is published while a pass is running."""
         found = self.scan()
-        return Level(found, found.stale, "the index is being brought level" if found.stale else None)
+        return Level(found, found.behind, "the index is being brought level" if found.behind else None)
 
 
 class WarmMemory(LocalMemory):
     """The memory of one store, held open."""
+
+    warmth = "warm"
 
     def __init__(self, store: Store, config: Config, watcher: Watcher) -> None:
         super().__init__([store], config)
@@ -92,6 +94,3 @@ class WarmMemory(LocalMemory):
             and (index_location(theirs, stores[0]) or stores[0].private / "index") == mine.location
             and stores[0].marker == mine.store.marker
         )
-
-
-__all__ = ["IndexBusyError", "WarmMemory", "WarmSidecar"]

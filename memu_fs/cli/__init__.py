@@ -12,6 +12,9 @@ def main() -> None:
     if argv[:1] in (["retrieve"], ["search"]):
         from memu_fs import thin
 
+        if any(word == "--hook" or word.startswith("--hook=") for word in argv):
+            thin.hook(argv)
+            thin.leave(0)
         code = thin.ask(argv)
         if code is not None:
             thin.leave(code)

@@ -18,7 +18,7 @@ app = typer.Typer(help="Hold a store warm in the background.", no_args_is_help=T
 
 def watch(
     store: StoreOption = None,
-    background: Annotated[bool, typer.Option("--background", help="End when nobody asks; what daemon start runs.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="End when nobody asks.")] = False,
 ) -> None:
     """Keep the index level with the files and answer retrieves at once, until stopped.
 
