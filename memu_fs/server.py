@@ -112,6 +112,7 @@ def _status(serving: Serving, request: Request, body: Any) -> Any:
         "watcher": sidecar.watcher.mode,
         "watcher_reason": sidecar.watcher.reason,
         "last_pass_at": sidecar.last_pass_at,
+        "last_pass_ms": sidecar.last_pass_ms,
         "last_pass": report.as_json() if report else None,
         "last_error": sidecar.last_error,
     }

@@ -12,7 +12,7 @@ from memu_fs import __version__
 from memu_fs.runtime import PROTOCOL, has_unix_sockets, is_private, runtime_folder, socket_path
 
 MARKER = ".memu-fs.toml"
-_LEFT_ALONE = {"--batch", "--no-daemon", "--help", "-h"}
+_LEFT_ALONE = {"--batch", "--no-daemon", "--rebuild", "--help", "-h"}
 _MOST_INPUT = 4 * 1024 * 1024
 _PASSED_ON = ("MEMU_FS_", "XDG_CONFIG_HOME", "HOME", "APPDATA")
 
@@ -22,7 +22,7 @@ def ask(argv: list[str], seconds: float = 30.0) -> int | None:
     store = _store(argv)
     if store is None or not _LEFT_ALONE.isdisjoint(argv) or os.environ.get("MEMU_FS_DAEMON") == "off":
         return None
-    answer = exchange(store, "/cli", _request(argv, None, None), seconds)
+    answer = exchange(store, "/cli", _request(argv, None, None), seconds if argv[0] != "index" else 24 * 3600.0)
     if answer is None or "code" not in answer:
         return None
     try:

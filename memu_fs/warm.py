@@ -11,7 +11,7 @@ from memu_fs.config import Config
 from memu_fs.errors import MemuError
 from memu_fs.index.embedder import EmbedderSettings
 from memu_fs.index.sidecar import Level, Sidecar
-from memu_fs.index.sync import Report
+from memu_fs.index.sync import Progress, Report
 from memu_fs.local import LocalMemory, embedder_settings, index_location
 from memu_fs.store import Store
 from memu_fs.watch import Watcher
@@ -31,10 +31,11 @@ class WarmSidecar(Sidecar):
     def __init__(self, store: Store, settings: EmbedderSettings, location: Path | None, watcher: Watcher) -> None:
         super().__init__(store, settings, location)
         self.watcher = watcher
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._known: Level | None = None
         self.last_pass: Report | None = None
         self.last_pass_at: float | None = None
+        self.last_pass_ms = 0.0
         self.last_error: str | None = None
 
     def level(self, seconds: float) -> Level:
@@ -49,18 +50,25 @@ class WarmSidecar(Sidecar):
         finally:
             self._turn.release()
 
-    def run_pass(self) -> None:
-        """Bring the index level as a whole, after the watcher woke up; what goes wrong is kept for ``status``."""
+    def update(self, *, force: bool = False, progress: Progress | None = None) -> Report:
+        """Bring the index level as a whole."""
+        started = time.perf_counter()
         with self._turn:
             self.watcher.take()
-            try:
-                self.last_pass = self.update()
-                self.last_pass_at = time.time()
-                self.last_error = None
-                self._look(QUERY_SECONDS)
-            except MemuError as error:
-                self._known = None
-                self.last_error = str(error)
+            self.last_pass = super().update(force=force, progress=progress)
+            self.last_pass_at = time.time()
+            self.last_pass_ms = round((time.perf_counter() - started) * 1000, 1)
+            self._look(QUERY_SECONDS)
+            return self.last_pass
+
+    def run_pass(self) -> None:
+        """Bring the index level after the watcher woke up; what goes wrong is kept for ``status``."""
+        try:
+            self.update()
+            self.last_error = None
+        except MemuError as error:
+            self._known = None
+            self.last_error = str(error)
 
     def _look(self, seconds: float) -> Level:
         self.watcher.take()

@@ -6,10 +6,11 @@ import sys
 def main() -> None:
     """Run the command of this process and leave with its exit code.
 
-    A retrieve goes to the daemon, before anything heavy is imported; what the daemon cannot do is done here.
+    A retrieve goes to the daemon, before anything heavy is imported, and so does a pass; what the daemon cannot
+    do is done here.
     """
     argv = sys.argv[1:]
-    if argv[:1] in (["retrieve"], ["search"]):
+    if argv[:1] in (["retrieve"], ["search"], ["index"]):
         from memu_fs import thin
 
         if any(word == "--hook" or word.startswith("--hook=") for word in argv):
