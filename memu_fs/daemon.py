@@ -115,6 +115,7 @@ def _listen(store: Store) -> tuple[socket.socket, str | None]:
 def _keep_level(memory: WarmMemory, watcher: Watcher, stopping: threading.Event) -> None:
     """Bring the index level whenever the watcher wakes up; finish the pass in hand before ending."""
     memory.sidecar.run_pass()
+    memory.warm_up()
     while not stopping.is_set():
         if watcher.wait(_TICK_SECONDS) and not stopping.is_set():
             memory.sidecar.run_pass()

@@ -26,7 +26,7 @@ from memu_fs.store import Store, UnreadableFileError
 from memu_fs.trust import is_recalled
 
 #: BM25 points that count as much as a cosine of 1 in ``relevance``.
-_KEYWORD_SCALE = 60.0
+_KEYWORD_SCALE = 40.0
 
 
 @dataclass(frozen=True, slots=True)

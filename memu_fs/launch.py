@@ -31,6 +31,7 @@ def start(root: Path) -> None:
             stdout=output,
             stderr=output,
             cwd=root,
+            env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # glibc keeps a heap for each of LanceDB's threads otherwise
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             close_fds=True,

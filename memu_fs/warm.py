@@ -93,6 +93,13 @@ class WarmMemory(LocalMemory):
         self.sidecars = (sidecar,)
         self.sidecar = sidecar
 
+    def warm_up(self) -> None:
+        """Ask once, so that model and index are loaded before the first real question."""
+        try:
+            self.progressive_retrieve("warm up", {"scope": "shared"})
+        except MemuError as error:
+            self.sidecar.last_error = str(error)
+
     def fits(self, stores: Sequence[Store], config: Config) -> bool:
         """Say whether a command means this store under the settings that this memory was opened with."""
         mine, theirs = self.sidecar, config
