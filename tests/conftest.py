@@ -31,6 +31,8 @@ def isolation(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
             monkeypatch.delenv(name)
     for name, folder in {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".state"}.items():
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / folder))
+    monkeypatch.setenv("MEMU_FS_DAEMON", "off")
+    monkeypatch.setenv("MEMU_FS_RUNTIME", str(home / "run"))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
