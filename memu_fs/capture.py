@@ -59,4 +59,8 @@ def run(argv: list[str], invocation: Invocation) -> dict[str, Any]:
         code = execute(argv)
     finally:
         _STREAMS.out = _STREAMS.err = None
-    return {"code": code, "stdout": out.getvalue(), "stderr": err.getvalue()}
+    return {"code": code, "stdout": _unicode(out.getvalue()), "stderr": _unicode(err.getvalue())}
+
+
+def _unicode(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
-from memu_fs import launch
 from memu_fs.config import Config, load_config
 from memu_fs.errors import MemuError
-from memu_fs.event_log import record
-from memu_fs.hooking import accepted_store, pinned_answer, pinned_files
-from memu_fs.hooks import HookInput, read_hook
+from memu_fs.hooking import Hooked, accepted_store, give_pinned, log_hook
+from memu_fs.hooks import HookEvent, read_hook
+from memu_fs.launch import start_for_next_time
 from memu_fs.locate import derive_scope
 from memu_fs.store import Store
 
@@ -20,28 +19,32 @@ from memu_fs.store import Store
 def without_daemon(host: str, named: Sequence[str], event: str | None, data: bytes, reason: str) -> str:
     """Start the daemon and give what a hook can say without it: pinned files at the start of a session, else ""."""
     started = time.monotonic()
+    known: HookEvent | None = next((name for name in get_args(HookEvent) if name == event), None)
     try:
         config = load_config()
         store = accepted_store(config, [Path(name) for name in named])
-        if store is None:
-            return ""
-        launch.note_configured(config)
-        if reason == "no-daemon" and config.text("daemon") == "auto":
-            launch.start(store.root)
-            reason = "daemon-started"
-        told = read_hook(host, data)
-        text = ""
-        if (event or told.event) == "session-start":
-            left = config.number("hook_seconds") - (time.monotonic() - started)
-            text = _pinned(store, config, host, told, left)
-        spent = (time.monotonic() - started) * 1000
-        record(store.private, "hook", ms=spent, event=told.event, silent=not text, reason=None if text else reason)
-        return text
-    except (MemuError, OSError) as error:
-        print(f"memu-fs: {error}", file=sys.stderr)
+    except (MemuError, OSError):
         return ""
+    if store is None:
+        return ""
+    if reason == "no-daemon" and start_for_next_time(store, config):
+        reason = "daemon-started"
+    try:
+        hooked = _answer(store, config, host, known, data, reason, started)
+    except MemuError:
+        hooked = Hooked("", "bad-input")
+    except OSError:
+        hooked = Hooked("", "unreadable")
+    log_hook(store, known or "prompt", hooked, (time.monotonic() - started) * 1000)
+    return hooked.text
 
 
-def _pinned(store: Store, config: Config, host: str, told: HookInput, seconds: float) -> str:
+def _answer(
+    store: Store, config: Config, host: str, event: HookEvent | None, data: bytes, reason: str, started: float
+) -> Hooked:
+    told = read_hook(host, data, event)
+    if told.event == "prompt":
+        return Hooked("", reason)
+    left = config.number("hook_seconds") - (time.monotonic() - started)
     scope = derive_scope(config, store, told.cwd, host)
-    return pinned_answer(store, host, pinned_files(store, scope, max(seconds, 0.05))).text
+    return give_pinned(store, config, scope, host, told, max(left, 0.05))

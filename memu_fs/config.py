@@ -37,7 +37,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("embedder_timeout", 30.0, "seconds that one embedding request may take", float),
     Setting("embedder_path", None, "folder with a model's weights, instead of a download", is_identity=True),
     Setting("index_location", None, "folder for the index, instead of .memu/index in the store"),
-    Setting("daemon", "auto", "auto: a retrieve without a daemon starts one for next time; off: it does not"),
+    Setting("daemon", "auto", "auto: a retrieve or hook without a daemon starts one for next time; off: it does not"),
     Setting("daemon_idle_minutes", 240.0, "minutes without a request after which the daemon ends", float),
     Setting("hook_seconds", 0.8, "seconds after which a hook gives up and stays silent", float),
     Setting("hook_tokens", 1500, "how many tokens a hook may put into a prompt", int),

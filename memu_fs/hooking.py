@@ -11,10 +11,10 @@ from pathlib import Path
 from memu_fs import injected
 from memu_fs.backend import FileHit, Retrieval, SegmentHit
 from memu_fs.config import Config
-from memu_fs.context import build_context
+from memu_fs.context import Context, build_context
 from memu_fs.digests import segment_id
 from memu_fs.event_log import record
-from memu_fs.hooks import HookInput, read_hook, write_hook
+from memu_fs.hooks import HOSTS, HookEvent, HookInput, read_hook, write_hook
 from memu_fs.invocation import current
 from memu_fs.listing import content_of, description_of, times_of, verified_state
 from memu_fs.local import LocalMemory
@@ -39,32 +39,43 @@ class Hooked:
     tokens: int = 0
 
 
-def answer_hook(memory: LocalMemory, config: Config, host: str, event: str | None, data: bytes) -> str:
-    """Answer a hook from an open memory; what happened goes to the local log.
+def answer_hook(memory: LocalMemory, config: Config, host: str, event: HookEvent | None, data: bytes) -> str:
+    """Answer a hook from an open memory; what happened goes to the local log, unless the caller has gone and says it.
 
     Raises:
         HookInputError: when the host's JSON is not what it says it writes.
     """
     started = time.perf_counter()
     store = memory.stores[0]
-    told = read_hook(host, data)
+    told = read_hook(host, data, event)
     scope = derive_scope(config, store, told.cwd, host)
-    if (event or told.event) == "session-start":
-        hooked = _pinned(store, scope, host, told)
+    if told.event == "session-start":
+        hooked = give_pinned(store, config, scope, host, told)
     else:
         hooked = _prompt(memory, config, scope, host, told)
-    spent = (time.perf_counter() - started) * 1000
+    if _is_late():
+        return ""
+    log_hook(store, told.event, hooked, (time.perf_counter() - started) * 1000)
+    return hooked.text
+
+
+def log_hook(store: Store, event: HookEvent, hooked: Hooked, spent: float) -> None:
+    """Record what a hook gave, or why it gave nothing."""
     record(
         store.private,
         "hook",
         ms=spent,
-        event=told.event,
+        event=event,
         silent=not hooked.text,
         segments=hooked.segments,
         tokens=hooked.tokens,
         reason=hooked.reason,
     )
-    return hooked.text
+
+
+def _is_late() -> bool:
+    deadline = current().deadline
+    return deadline is not None and time.monotonic() > deadline
 
 
 def relevance(vector: float | None, keyword: float | None) -> float:
@@ -92,18 +103,25 @@ def pinned_files(store: Store, scope: Scope, seconds: float | None = None) -> li
     return found
 
 
-def _pinned(store: Store, scope: Scope, host: str, told: HookInput) -> Hooked:
+def give_pinned(
+    store: Store, config: Config, scope: Scope, host: str, told: HookInput, seconds: float | None = None
+) -> Hooked:
+    """Give the pinned files at the start of a session, and forget what the session was given before."""
     if told.session:
         injected.forget(store.private, told.session)
-    return pinned_answer(store, host, pinned_files(store, scope))
+    files = pinned_files(store, scope, seconds)
+    context = build_context(_as_retrieval(store, files), budget=_budget(config, host))
+    return _give(host, told, context) if context.text else Hooked("", "nothing-found")
 
 
-def pinned_answer(store: Store, host: str, files: Sequence[RecallFile]) -> Hooked:
-    """Give pinned files as a session-start hook prints them."""
-    context = build_context(_as_retrieval(store, files))
-    reason = None if context.text else "nothing-found"
-    text = write_hook(host, "session-start", context.text)
-    return Hooked(text, reason, len(context.segment_ids), cost(context.text) // 4)
+def _give(host: str, told: HookInput, context: Context) -> Hooked:
+    text = write_hook(host, told.event, context.text)
+    return Hooked(text, None, len(context.segment_ids), cost(context.text) // 4)
+
+
+def _budget(config: Config, host: str) -> int:
+    """Give the tokens that may go into a prompt: no more than the host takes whole."""
+    return min(int(config.number("hook_tokens")), HOSTS[host].most_chars // 4)
 
 
 def _as_retrieval(store: Store, files: Sequence[RecallFile]) -> Retrieval:
@@ -165,16 +183,12 @@ def _prompt(memory: LocalMemory, config: Config, scope: Scope, host: str, told: 
     if told.session:
         ids = [hit["id"] for hit in answer["segments"]]
         answer = _keep(answer, injected.fresh(private, told.session, ids, limit=repeat))
-    context = build_context(answer, budget=int(config.number("hook_tokens")))
+    context = build_context(answer, budget=_budget(config, host))
     if not context.text:
         return Hooked("", "nothing-new")
-    deadline = current().deadline
-    if deadline is not None and time.monotonic() > deadline:
-        return Hooked("", "timeout")
-    if told.session:
+    if told.session and not _is_late():
         injected.remember(private, told.session, context.segment_ids)
-    text = write_hook(host, "prompt", context.text)
-    return Hooked(text, None, len(context.segment_ids), cost(context.text) // 4)
+    return _give(host, told, context)
 
 
 def _keep(answer: Retrieval, ids: set[str]) -> Retrieval:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memu_fs.errors import MemuError
+
 if TYPE_CHECKING:
     from memu_fs.config import Config
     from memu_fs.local import LocalMemory
@@ -28,12 +30,26 @@ class Invocation:
     warm: Callable[[Sequence[Store], Config], LocalMemory | None] = field(default=lambda _stores, _config: None)
 
 
+class NowhereError(MemuError):
+    """The working directory is gone."""
+
+    def __init__(self) -> None:
+        super().__init__("The current folder does not exist any more; change to another one.")
+
+
 _CURRENT: ContextVar[Invocation | None] = ContextVar("invocation", default=None)
 
 
 def current() -> Invocation:
-    """Give the circumstances of the command that runs now."""
-    return _CURRENT.get() or Invocation(Path.cwd(), os.environ)
+    """Give the circumstances of the command that runs now.
+
+    Raises:
+        NowhereError: when the working directory has been deleted.
+    """
+    try:
+        return _CURRENT.get() or Invocation(Path.cwd(), os.environ)
+    except FileNotFoundError:
+        raise NowhereError from None
 
 
 def enter(invocation: Invocation) -> None:

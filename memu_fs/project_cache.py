@@ -13,7 +13,8 @@ _Stat = tuple[str, int, int, int]
 
 def remembered_project_of(folder: Path) -> tuple[str | None, Path]:
     """Give what ``git.project_of`` gives; git is asked again only when a file that decides it has changed."""
-    return _ask(str(folder), _deciding_files(folder))
+    real = folder.resolve()  # git looks for its repository above the real folder
+    return _ask(str(real), _deciding_files(real))
 
 
 @lru_cache(maxsize=256)

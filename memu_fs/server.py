@@ -6,7 +6,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,15 @@ from memu_fs.backend import DEFAULT_PAGE
 from memu_fs.errors import MemuError, UsageError
 from memu_fs.invocation import Invocation
 from memu_fs.runtime import PROTOCOL
+from memu_fs.thin import config_variables
 from memu_fs.warm import WarmMemory
 
 #: A request with a larger body is refused.
 MAX_BODY = 16 * 1024 * 1024
+#: What may stand several times in the query of a listing, how it says yes and no, and what a search takes.
+_LISTS = {"scope", "track"}
+_FLAGS = {"true": True, "false": False}
+_OPTIONS: Mapping[str, type] = {"limit": int, "content": bool, "explain": bool}
 
 
 @dataclass(slots=True)
@@ -35,8 +40,8 @@ class Serving:
     memory: WarmMemory
     token: str | None  #: that every request must carry; ``None`` on a socket that only its user can open
     stop: Callable[[], None]
-    started: float = field(default_factory=time.time)
-    last_request: float = field(default_factory=time.time)
+    started: float = field(default_factory=time.monotonic)
+    last_request: float = field(default_factory=time.monotonic)
 
 
 def application(serving: Serving) -> Starlette:
@@ -44,7 +49,7 @@ def application(serving: Serving) -> Starlette:
 
     def route(path: str, method: str, answer: Callable[[Serving, Request, Any], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
-            serving.last_request = time.time()
+            serving.last_request = time.monotonic()
             if serving.token and not _carries(request, serving.token):
                 return _error(401, "This server needs its key: send Authorization: Bearer KEY.")
             body = await _body(request)
@@ -89,7 +94,7 @@ async def _body(request: Request) -> Any:
             return _error(413, f"The request is larger than {MAX_BODY // 1024 // 1024} MB.")
     try:
         value = json.loads(data or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return _error(400, "The request is not JSON.")
     return value if isinstance(value, dict) else _error(400, "The request must be a JSON object.")
 
@@ -100,7 +105,7 @@ def _health(serving: Serving, _request: Request, _body: Any) -> Any:
         "protocol": PROTOCOL,
         "pid": os.getpid(),
         "store": str(serving.memory.sidecar.store.root),
-        "uptime": round(time.time() - serving.started, 1),
+        "uptime": round(time.monotonic() - serving.started, 1),
     }
 
 
@@ -132,20 +137,24 @@ def _cli(serving: Serving, _request: Request, body: Any) -> Any:
 
     def warm(stores: Any, config: Any) -> Any:
         if not memory.fits(stores, config):
+            if memory.is_outdated():
+                serving.stop()
             raise NotMineError
         return memory
 
     seconds = body.get("seconds")
     deadline = time.monotonic() + seconds if isinstance(seconds, int | float) else None
     invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), deadline, warm)
-    return capture.run(list(body["argv"]), invocation)
+    try:
+        if config_variables(os.environ)[1:] != config_variables(body["env"])[1:]:
+            raise NotMineError
+        return capture.run(list(body["argv"]), invocation)
+    except NotMineError:
+        raise MemuError("This daemon holds another store or other settings.") from None
 
 
-class NotMineError(MemuError):
-    """The command means another store, or other settings, than this daemon holds."""
-
-    def __init__(self) -> None:
-        super().__init__("This daemon holds another store or other settings.")
+class NotMineError(Exception):
+    """The command means another store, or other settings, than this daemon holds; no command prints that."""
 
 
 def _is_newer(version: str) -> bool:
@@ -157,25 +166,32 @@ def _numbers(version: str) -> list[int]:
 
 
 def _list(serving: Serving, request: Request, _body: Any) -> Any:
-    asked = dict(request.query_params)
+    given = request.query_params
+    asked: dict[str, Any] = {name: given.getlist(name) if name in _LISTS else given[name] for name in given}
     limit = asked.pop("limit", str(DEFAULT_PAGE))
     cursor = asked.pop("cursor", None)
-    where = _where(asked)
-    if not limit.isdecimal():
+    if asked.get("include_inactive") in _FLAGS:
+        asked["include_inactive"] = _FLAGS[asked["include_inactive"]]
+    if not (limit.isdecimal() and len(limit) < 10):
         raise UsageError("limit must be a whole number.")
-    return serving.memory.list_all_recall_files(where, cursor, int(limit), content=True)
+    return serving.memory.list_all_recall_files(_where(asked), cursor, int(limit), content=True)
 
 
 def _search(serving: Serving, _request: Request, body: Any) -> Any:
     query = body.pop("query", "")
-    options = {key: body.pop(key) for key in ("limit", "content", "explain") if key in body}
+    options = {key: body.pop(key) for key in _OPTIONS if key in body}
     if not isinstance(query, str):
         raise UsageError("query must be a text.")
+    for name, value in options.items():
+        if type(value) is not _OPTIONS[name]:
+            raise UsageError(f"{name} must be {'a whole number' if _OPTIONS[name] is int else 'true or false'}.")
     return serving.memory.progressive_retrieve(query, _where(body), **options)
 
 
 def _commit(serving: Serving, _request: Request, body: Any) -> Any:
     files, resource, user = body.get("recall_files") or [], body.get("resource") or [], body.get("user")
+    if not isinstance(files, list) or not isinstance(resource, list):
+        raise UsageError("recall_files and resource must be lists.")
     return serving.memory.commit_results(files, resource, user)
 
 

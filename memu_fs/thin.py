@@ -12,17 +12,22 @@ from memu_fs import __version__
 from memu_fs.runtime import PROTOCOL, has_unix_sockets, is_private, runtime_folder, socket_path
 
 MARKER = ".memu-fs.toml"
-_LEFT_ALONE = {"--batch", "--no-daemon", "--rebuild", "--help", "-h"}
+_HELP = {"--help", "-h"}
+_LEFT_ALONE = {"--batch", "--no-daemon", "--rebuild", *_HELP}
 _MOST_INPUT = 4 * 1024 * 1024
 _PASSED_ON = ("MEMU_FS_", "XDG_CONFIG_HOME", "HOME", "APPDATA")
 
 
 def ask(argv: list[str], seconds: float = 30.0) -> int | None:
     """Let the daemon run a command; print what it says and give its exit code. ``None`` when there is no daemon."""
-    store = _store(argv)
-    if store is None or not _LEFT_ALONE.isdisjoint(argv) or os.environ.get("MEMU_FS_DAEMON") == "off":
+    try:
+        store = _store(argv)
+        request = _request(argv, None, None)
+    except OSError:  # the working directory is gone
         return None
-    answer = exchange(store, "/cli", _request(argv, None, None), seconds if argv[0] != "index" else 24 * 3600.0)
+    if store is None or None in (sys.stdout, sys.stderr) or not _LEFT_ALONE.isdisjoint(options(argv)):
+        return None
+    answer = exchange(store, "/cli", request, seconds if argv[0] != "index" else 24 * 3600.0)
     if answer is None or "code" not in answer:
         return None
     try:
@@ -30,21 +35,32 @@ def ask(argv: list[str], seconds: float = 30.0) -> int | None:
         _write(1, answer["stdout"])
     except BrokenPipeError:
         return 141
+    except OSError as error:
+        _write(2, f"memu-fs: the output could not be written: {error.strerror}.\n")
+        return 1
     return int(answer["code"])
+
+
+def is_hook(argv: list[str]) -> bool:
+    """Say whether a retrieve is called by a host's hook, rather than by someone who wants to know how that is done."""
+    words = options(argv)
+    return any(word.partition("=")[0] == "--hook" for word in words) and _HELP.isdisjoint(words)
 
 
 def hook(argv: list[str]) -> None:
     """Answer a host's hook within its time: print what the daemon gives, or nothing. Never fails."""
-    data = sys.stdin.buffer.read(_MOST_INPUT)
-    named = _named(argv) or [part for part in os.environ.get("MEMU_FS_STORE", "").split(os.pathsep) if part]
+    data = b""
+    while len(data) < _MOST_INPUT and (part := os.read(0, 1 << 16)):
+        data += part
+    named = _named(argv) or _from_environment()
     note = _note()
-    store = os.path.realpath(os.path.expanduser(named[0])) if named else note.get("store")
+    store = _real(named[0]) if named else note.get("store")
     reason = "no-daemon"
     if store:
-        seconds = float(os.environ.get("MEMU_FS_HOOK_SECONDS") or note.get("hook_seconds") or 0.8)
+        seconds = float(os.environ.get("MEMU_FS_HOOK_SECONDS") or note.get("hook_seconds", 0.8))
         try:
             connection, token = _connect(store, seconds)
-        except OSError:
+        except (OSError, ValueError):
             connection = None
         if connection is not None:
             answer = _talk(connection, token, "/cli", _request(argv, data.decode("utf-8", "replace"), seconds))
@@ -59,7 +75,10 @@ def hook(argv: list[str]) -> None:
 
 
 def exchange(store: str, path: str, request: object, seconds: float) -> dict | None:  # type: ignore[type-arg]
-    """Send one request to a store's daemon and give its answer, over HTTP written by hand; ``None`` without one."""
+    """Send one request to a store's daemon and give its answer, over HTTP written by hand.
+
+    ``None`` when no daemon answers in time, {} when what it says is no answer.
+    """
     try:
         connection, token = _connect(store, seconds)
     except (OSError, ValueError):
@@ -77,10 +96,13 @@ def _talk(connection: socket.socket, token: str, path: str, request: object) -> 
             parts = []
             while part := connection.recv(1 << 16):
                 parts.append(part)
-        status, _, answer = b"".join(parts).partition(b"\r\n\r\n")
-        return json.loads(answer) if status[9:12] == b"200" else None
-    except (OSError, ValueError):
+    except OSError:
         return None
+    status, _, answer = b"".join(parts).partition(b"\r\n\r\n")
+    try:
+        return json.loads(answer) if status[9:12] == b"200" else {}
+    except ValueError:
+        return {}
 
 
 def _connect(store: str, seconds: float) -> tuple[socket.socket, str]:
@@ -106,35 +128,44 @@ def _connect(store: str, seconds: float) -> tuple[socket.socket, str]:
 
 def _store(argv: list[str]) -> str | None:
     """Find the one store that a command means; ``None`` when that takes more than a look."""
-    named = _named(argv)
-    if not named and (chosen := os.environ.get("MEMU_FS_STORE")):
-        named = chosen.split(os.pathsep)
+    named = _named(argv) or _from_environment()
     if len(named) > 1:
         return None
     if named:
-        return os.path.realpath(os.path.expanduser(named[0]))
+        return _real(named[0])
     return _around(os.getcwd()) or _note().get("store")
 
 
+def _from_environment() -> list[str]:
+    return [part for part in os.environ.get("MEMU_FS_STORE", "").split(os.pathsep) if part]
+
+
+def _real(folder: str) -> str:
+    return os.path.realpath(os.path.expanduser(folder))
+
+
+def options(argv: list[str]) -> list[str]:
+    """Give the words before ``--``: what comes after it is a query."""
+    return argv[: argv.index("--")] if "--" in argv else argv
+
+
 def _named(argv: list[str]) -> list[str]:
-    named = []
-    for place, word in enumerate(argv):
-        if word == "--":
-            break
-        if word == "--store" and place + 1 < len(argv):
-            named.append(argv[place + 1])
-        elif word.startswith("--store="):
-            named.append(word[8:])
-    return named
+    return _values(argv, "--store")
 
 
 def _value(argv: list[str], option: str) -> str | None:
-    for place, word in enumerate(argv):
-        if word == option and place + 1 < len(argv):
-            return argv[place + 1]
-        if word.startswith(option + "="):
-            return word[len(option) + 1 :]
-    return None
+    return next(reversed(_values(argv, option)), None)
+
+
+def _values(argv: list[str], option: str) -> list[str]:
+    words = options(argv)
+    values = []
+    for place, word in enumerate(words):
+        if word == option and place + 1 < len(words):
+            values.append(words[place + 1])
+        elif word.startswith(option + "="):
+            values.append(word[len(option) + 1 :])
+    return values
 
 
 def _request(argv: list[str], stdin: str | None, seconds: float | None) -> object:
@@ -164,16 +195,21 @@ def _note() -> dict:  # type: ignore[type-arg]
     try:
         with open(runtime_folder() + os.sep + "configured.json", encoding="utf-8") as file:
             note = json.load(file)
-        status = os.stat(note["config"])
-        holds = [status.st_mtime_ns, status.st_size] == note["status"] and note["env"] == config_variables()
+        holds = file_state(note["config"]) == note["status"] and note["env"] == config_variables(os.environ)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return note if holds and is_private(runtime_folder()) else {}
 
 
-def config_variables() -> list[str | None]:
+def file_state(path: str) -> list[int]:
+    """Give what changes when a file is changed."""
+    status = os.stat(path)
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
+
+
+def config_variables(environment: "os._Environ[str] | dict[str, str]") -> list[str | None]:
     """Give what decides where the user's configuration lies."""
-    return [os.environ.get(name) for name in ("MEMU_FS_CONFIG", "XDG_CONFIG_HOME", "HOME", "APPDATA")]
+    return [environment.get(name) for name in ("MEMU_FS_CONFIG", "XDG_CONFIG_HOME", "HOME", "APPDATA")]
 
 
 def _write(handle: int, text: str) -> None:
@@ -184,5 +220,4 @@ def _write(handle: int, text: str) -> None:
 
 def leave(code: int) -> None:
     """End the process at once: nothing is left to clean up."""
-    sys.stdout.flush()
     os._exit(code)

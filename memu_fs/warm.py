@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from memu_fs.config import Config
+from memu_fs.config import Config, load_config
 from memu_fs.errors import MemuError
 from memu_fs.index.embedder import EmbedderSettings
 from memu_fs.index.sidecar import Level, Sidecar
@@ -66,9 +66,14 @@ class WarmSidecar(Sidecar):
         try:
             self.update()
             self.last_error = None
-        except MemuError as error:
+        except (MemuError, OSError) as error:
             self._known = None
             self.last_error = str(error)
+
+    def close(self) -> None:
+        """Let go of the open index once no pass is running."""
+        with self._turn:
+            super().close()
 
     def _look(self, seconds: float) -> Level:
         self.watcher.take()
@@ -109,3 +114,10 @@ class WarmMemory(LocalMemory):
             and (index_location(theirs, stores[0]) or stores[0].private / "index") == mine.location
             and stores[0].marker == mine.store.marker
         )
+
+    def is_outdated(self) -> bool:
+        """Say whether a daemon started now would be another one: its settings or the store's marker have changed."""
+        try:
+            return not self.fits([Store(self.sidecar.store.root)], load_config())
+        except MemuError:
+            return True

@@ -63,6 +63,7 @@ EXCEPTIONS = {
     ("memu_fs.diagnosis", "memu_fs.local"),
     ("memu_fs.evaluation", "memu_fs.local"),
     ("memu_fs.identity", "memu_fs.local"),
+    ("memu_fs.thin", "memu_fs.cold_hook"),
 }
 
 

@@ -13,10 +13,16 @@ def main() -> None:
     if argv[:1] in (["retrieve"], ["search"], ["index"]):
         from memu_fs import thin
 
-        if any(word == "--hook" or word.startswith("--hook=") for word in argv):
-            thin.hook(argv)
-            thin.leave(0)
-        code = thin.ask(argv)
+        if argv[0] != "index" and thin.is_hook(argv):
+            try:
+                thin.hook(argv)
+            finally:
+                thin.leave(0)  # a hook never fails, whatever happened
+        try:
+            code = thin.ask(argv)
+        except KeyboardInterrupt:
+            print("memu-fs: stopped.", file=sys.stderr)
+            code = 130
         if code is not None:
             thin.leave(code)
     from memu_fs.cli.app import run

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -81,7 +82,13 @@ def execute(arguments: Sequence[str]) -> int:
 
 
 def _speak_utf8() -> None:
-    """Write UTF-8 whatever the terminal's locale says, and read what is not UTF-8 as U+FFFD."""
+    """Write UTF-8 whatever the terminal's locale says, and read what is not UTF-8 as U+FFFD.
+
+    Python has no stream where the caller closed one; a command writes nowhere then.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for good
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

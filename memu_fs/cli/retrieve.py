@@ -21,6 +21,7 @@ from memu_fs.cli.options import (
 from memu_fs.cli.printing import note, plural, print_json
 from memu_fs.config import load_config
 from memu_fs.errors import MemuError, UsageError
+from memu_fs.hooks import HookEvent
 from memu_fs.store import Store
 
 _EXCERPT_LINES = 6
@@ -41,9 +42,7 @@ def retrieve(
     hook: Annotated[
         str | None, typer.Option("--hook", metavar="HOST", help="Answer a host's hook: its JSON in, its JSON out.")
     ] = None,
-    event: Annotated[
-        Literal["prompt", "session-start"] | None, typer.Option("--event", help="With --hook: what it is called for.")
-    ] = None,
+    event: Annotated[HookEvent | None, typer.Option("--event", help="With --hook: what it is called for.")] = None,
     batch: Annotated[
         bool, typer.Option("--batch", help="Read one query a line from stdin, write one line of JSON for each.")
     ] = False,
@@ -89,14 +88,14 @@ def retrieve(
         start_for_next_time(stores[0], config)
 
 
-def _answer_hook(host: str, event: str | None, store: list[Path] | None) -> str:
+def _answer_hook(host: str, event: HookEvent | None, store: list[Path] | None) -> str:
     """Answer a hook inside the daemon."""
     from memu_fs.hooking import accepted_store, answer_hook
     from memu_fs.invocation import current, open_memory
 
     caller = current()
     config = load_config(caller.environment)
-    opened = accepted_store(config, [caller.cwd / path for path in store or []])
+    opened = accepted_store(config, [caller.cwd / path.expanduser() for path in store or []])
     if opened is None:
         return ""
     memory = open_memory([opened], config)
