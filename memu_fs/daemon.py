@@ -136,7 +136,7 @@ def _keep_level(memory: WarmMemory, watcher: Watcher, stopping: threading.Event)
         _run_pass(memory)
         memory.warm_up()
         while not stopping.is_set():
-            if watcher.wait(_TICK_SECONDS) and not stopping.is_set() and memory.stores[0].root.is_dir():
+            if watcher.wait(_TICK_SECONDS) and not stopping.is_set() and _is_store(memory.stores[0].root):
                 _run_pass(memory)
     finally:
         stopping.set()
@@ -165,9 +165,18 @@ def _end_when_due(
 def _why_end(root: Path, place: int | None, serving: Serving, idle_minutes: float | None) -> str | None:
     if idle_minutes is not None and time.monotonic() - serving.last_request > idle_minutes * 60:
         return f"nobody asked for {idle_minutes:g} minutes"
-    if not root.is_dir():
+    if not _is_store(root):
         return "the store is gone"
     return "nobody can find its socket any more" if _file_at(root) != place else None
+
+
+def _is_store(root: Path) -> bool:
+    """Say whether the store is there still; a pass that ran while it was deleted may have left a folder behind."""
+    try:
+        Store(root)
+    except MemuError:
+        return False
+    return True
 
 
 def _file_at(root: Path) -> int | None:

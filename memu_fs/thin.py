@@ -21,7 +21,7 @@ _PASSED_ON = ("MEMU_FS_", "XDG_CONFIG_HOME", "HOME", "APPDATA")
 def ask(argv: list[str], seconds: float = 30.0) -> int | None:
     """Let the daemon run a command; print what it says and give its exit code. ``None`` when there is no daemon."""
     try:
-        store = _store(argv)
+        store = find_store(argv)
         request = _request(argv, None, None)
     except OSError:  # the working directory is gone
         return None
@@ -126,7 +126,7 @@ def _connect(store: str, seconds: float) -> tuple[socket.socket, str]:
     return connection, token
 
 
-def _store(argv: list[str]) -> str | None:
+def find_store(argv: list[str]) -> str | None:
     """Find the one store that a command means; ``None`` when that takes more than a look."""
     named = _named(argv) or _from_environment()
     if len(named) > 1:

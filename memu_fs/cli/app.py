@@ -64,6 +64,10 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("memu-fs: stopped.", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        return _full(error)  # only an open stream fails without a name
     return _flush(code)
 
 
@@ -102,10 +106,14 @@ def _flush(code: int) -> int:
     except BrokenPipeError:
         return _silence()
     except OSError as error:
-        print(f"memu-fs: the output could not be written: {error.strerror}.", file=sys.stderr)
-        _silence()
-        return 1
+        return _full(error)
     return code
+
+
+def _full(error: OSError) -> int:
+    print(f"memu-fs: the output could not be written: {error.strerror}.", file=sys.stderr)
+    _silence()
+    return 1
 
 
 def _silence() -> int:
