@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from memu_fs.changes import Added, Removed, diff
 from memu_fs.digests import digest_bytes, digest_parts
 from memu_fs.index.base import FileState
+from memu_fs.names import conflict_original
 from memu_fs.problems import Problem
 from memu_fs.store import Store, UnreadableFileError
 from memu_fs.trust import FORGOTTEN
@@ -17,7 +19,7 @@ from memu_fs.walk import Entry, Walk
 DISTRUSTED_NS = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
     """What differs between the files and the index."""
 
@@ -27,6 +29,21 @@ class Scan:
     removed: tuple[str, ...]
     touched: tuple[FileState, ...]  #: same bytes under new times
     problems: tuple[Problem, ...]  #: files that are there and cannot be read
+    forgotten: frozenset[tuple[str, str]]  #: (track, name) of what has a tombstone
+
+    @cached_property
+    def by_name(self) -> dict[tuple[str, str], Entry]:
+        """The recall files by (track, name)."""
+        return {(entry.track, entry.name): entry for entry in self.walk.entries}
+
+    @cached_property
+    def conflicts(self) -> dict[tuple[str, str], list[str]]:
+        """The paths of the conflict copies of a file, by its (track, name)."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for entry in self.walk.entries:
+            if original := conflict_original(entry.name):
+                found.setdefault((entry.track, original), []).append(entry.path)
+        return found
 
     @property
     def changed(self) -> tuple[Entry, ...]:
@@ -73,7 +90,7 @@ def scan(store: Store, indexed: Mapping[str, FileState], now_ns: int) -> Scan:
     added = tuple(entries[change.path] for change in changes if isinstance(change, Added))
     removed = tuple(change.path for change in changes if isinstance(change, Removed))
     edited = tuple(entries[change.path] for change in changes if not isinstance(change, Added | Removed))
-    return Scan(found, added, edited, removed, tuple(touched), tuple(problems))
+    return Scan(found, added, edited, removed, tuple(touched), tuple(problems), forgotten)
 
 
 def _identity(state: FileState) -> tuple[str, str, bool]:

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from memu_fs.errors import MemuError
+from memu_fs.event_log import record
 from memu_fs.index import folders
-from memu_fs.index.base import SCHEMA, IndexBusyError, IndexUnusableError, Stamp
+from memu_fs.index.base import SCHEMA, Index, IndexBusyError, IndexUnusableError, Stamp
 from memu_fs.index.embedder import Embedder, EmbedderSettings, make_embedder
 from memu_fs.index.lance import LanceIndex
 from memu_fs.index.scan import Scan, scan
@@ -47,11 +48,13 @@ class Level:
 class Sidecar:
     """The index of one store on this device."""
 
+    maintains_for_a_query = True  #: a daemon keeps that off the path of a query
+
     def __init__(self, store: Store, settings: EmbedderSettings, location: Path | None = None) -> None:
         self.store = store
         self.settings = settings
         self.location = location or store.private / "index"
-        self._open: LanceIndex | None = None
+        self._open: Index | None = None
         self._folder: Path | None = None
 
     @cached_property
@@ -71,7 +74,7 @@ class Sidecar:
         """What an index made now would carry."""
         return Stamp(SCHEMA, self._cut_version, self.embedder.space, self.embedder.dimension)
 
-    def index(self) -> LanceIndex | None:
+    def index(self) -> Index | None:
         """Open the published index, or the one that replaced it since; ``None`` when there is none.
 
         Raises:
@@ -81,9 +84,13 @@ class Sidecar:
         if folder != self._folder or self._open is None:
             self.close()
             if folder is not None:
-                self._open = LanceIndex.open(folder, slicer=self._cut_version)
+                self._open = self._hold(LanceIndex.open(folder, slicer=self._cut_version))
             self._folder = folder
         return self._open
+
+    def _hold(self, index: LanceIndex) -> Index:
+        """Give the index as it is kept open."""
+        return index
 
     def close(self) -> None:
         """Let go of the open index."""
@@ -164,17 +171,21 @@ class Sidecar:
         return Embedding(self.settings, self.embedder, VectorCache(beside / "cache" / "vectors.sqlite"))
 
     def _pass(self, seconds: float | None, force: bool, progress: Progress | None) -> Report:
+        started = time.perf_counter()
         index = self.index()
         assert index is not None
         report = bring_level(self.store, index, self._embedding(), seconds=seconds, force=force, progress=progress)
-        if report.changed and seconds is None:
+        if report.changed and (seconds is None or self.maintains_for_a_query):
             index.maintain()
             folders.remove_old(self.location)
+        if report.changed:
+            self._log(report, started, is_rebuild=False)
         return report
 
     def _rebuild(self, progress: Progress | None) -> Report:
         self.close()
         folders.remove_unfinished(self.location)
+        started = time.perf_counter()
         folder = folders.new_folder(self.location)
         embedding = self._embedding()
         index = LanceIndex.create(folder, self.stamp)
@@ -185,7 +196,21 @@ class Sidecar:
             index.close()
         folders.publish(self.location, folder)
         folders.remove_old(self.location)
+        self._log(report, started, is_rebuild=True)
         return report
+
+    def _log(self, report: Report, started: float, *, is_rebuild: bool) -> None:
+        record(
+            self.store.private,
+            "pass",
+            ms=(time.perf_counter() - started) * 1000,
+            files=report.changed,
+            removed=report.removed,
+            segments=report.segments,
+            embedded=report.embedded,
+            problems=len(report.problems),
+            rebuild=is_rebuild,
+        )
 
     @property
     def _is_private(self) -> bool:

@@ -14,13 +14,13 @@ from memu_fs.index.base import FileState, Hit, Index, IndexUnusableError, Where
 from memu_fs.index.build import build
 from memu_fs.index.embedder import EmbedderError
 from memu_fs.index.rank import Candidate, RankedFile, by_file, fuse, order
+from memu_fs.index.scan import Scan
 from memu_fs.index.terms import analyse
 from memu_fs.listing import caption_of, content_of, description_of, local_path_of, times_of, url_of, verified_state
 from memu_fs.recall_file import RecallFile
 from memu_fs.scope import scope_of
 from memu_fs.store import Page, Store, UnreadableFileError
 from memu_fs.trust import FORGOTTEN, RECALLED, is_recalled
-from memu_fs.walk import Entry
 
 if TYPE_CHECKING:
     from memu_fs.index.sidecar import Sidecar
@@ -54,10 +54,8 @@ class _Source:
 
     sidecar: Sidecar
     index: Index | None
-    entries: dict[tuple[str, str], Entry]
+    found: Scan
     states: dict[str, FileState]
-    forgotten: frozenset[tuple[str, str]]
-    conflicts: dict[tuple[str, str], list[str]]
 
     @property
     def store(self) -> Store:
@@ -89,7 +87,7 @@ def answer(sidecars: Sequence[Sidecar], question: Question, seconds: float) -> R
         level = sidecar.level(seconds)
         stale += sum(question.wanted.scope.sees(scope_of(path)) for path in level.behind)
         reasons += [level.reason] if level.reason else []
-        sources.append(_source(sidecar, level.scan.walk.entries))
+        sources.append(_source(sidecar, level.scan))
     mode, vectors, reason = _embed(sources, question)
     reasons += [reason] if reason else []
     tracks = tuple(track for track in question.wanted.tracks if track != "workspace")
@@ -101,24 +99,12 @@ def answer(sidecars: Sequence[Sidecar], question: Question, seconds: float) -> R
     return _render(question, mode, reasons, stale, files, resources, several=len(sources) > 1)
 
 
-def _source(sidecar: Sidecar, entries: Sequence[Entry]) -> _Source:
+def _source(sidecar: Sidecar, found: Scan) -> _Source:
     try:
         index = sidecar.index()
     except IndexUnusableError:
         index = None
-    conflicts: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        original, mark, _ = entry.name.rpartition(".conflict-")
-        if mark:
-            conflicts.setdefault((entry.track, original), []).append(entry.path)
-    return _Source(
-        sidecar,
-        index,
-        {(entry.track, entry.name): entry for entry in entries},
-        index.files() if index else {},
-        sidecar.store.tombstones(),
-        conflicts,
-    )
+    return _Source(sidecar, index, found, index.files() if index else {})
 
 
 def _embed(sources: Sequence[_Source], question: Question) -> tuple[Mode, Any, str | None]:
@@ -182,7 +168,7 @@ def _today() -> str:
 def _check(source: _Source, ranked: RankedFile, wanted: Filter) -> _Checked | None:
     """Read the file that was hit. Gone or no longer recalled: drop it. Changed: keep what still stands in it."""
     segment = ranked.candidates[0].segment
-    entry = source.entries.get((segment.track, segment.name))
+    entry = source.found.by_name.get((segment.track, segment.name))
     if entry is None or not wanted.scope.sees(scope_of(entry.path)):
         return None
     try:
@@ -204,7 +190,7 @@ def _check(source: _Source, ranked: RankedFile, wanted: Filter) -> _Checked | No
 
 
 def _is_recalled(source: _Source, file: RecallFile) -> bool:
-    forgotten = (file.track, file.name) in source.forgotten
+    forgotten = (file.track, file.name) in source.found.forgotten
     return not forgotten and is_recalled(file.status, file.valid_from, file.valid_until, _today())
 
 
@@ -296,11 +282,11 @@ def _file(checked: _Checked, *, content: bool) -> FileHit:
         path=file.path,
         digest=file.digest,
         score=checked.score,
-        status=FORGOTTEN if (file.track, file.name) in source.forgotten else file.status,
+        status=FORGOTTEN if (file.track, file.name) in source.found.forgotten else file.status,
         origin=file.origin,
         verified=verified_state(file),
         superseded_by=file.superseded_by,
-        conflicts=sorted(source.conflicts.get((file.track, file.name), [])),
+        conflicts=sorted(source.found.conflicts.get((file.track, file.name), [])),
         created_at=created,
         updated_at=updated,
     )

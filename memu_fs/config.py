@@ -43,6 +43,12 @@ SETTINGS: tuple[Setting, ...] = (
         "embedder_path", None, "folder with a model's weights, instead of a download", is_identity=True, is_path=True
     ),
     Setting("index_location", None, "folder for the index, instead of .memu/index in the store", is_path=True),
+    Setting("daemon", "auto", "auto: a retrieve or hook without a daemon starts one for next time; off: it does not"),
+    Setting("daemon_idle_minutes", 240.0, "minutes without a request after which the daemon ends", float),
+    Setting("hook_seconds", 0.8, "seconds after which a hook gives up and stays silent", float),
+    Setting("hook_tokens", 1500, "how many tokens a hook may put into a prompt", int),
+    Setting("hook_floor", 0.4, "how relevant a passage must be for a hook to give it, from 0 to about 1", float),
+    Setting("hook_repeat", 1, "how often a hook gives the same passage in one session", int),
     Setting("freshness_seconds", 2.0, "how long a retrieve may spend on bringing the index level first", float),
 )
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}

@@ -81,8 +81,10 @@ class UnknownHookError(UsageError):
         super().__init__(f"There is no hook for {host!r}; use {', '.join(HOSTS)}.")
 
 
-def read_hook(host: str, data: bytes) -> HookInput:
-    """Read what a host wrote to its hook. Fields that are not needed are ignored; a long query is cut.
+def read_hook(host: str, data: bytes, event: HookEvent | None = None) -> HookInput:
+    """Read what a host wrote to its hook; ``event`` says what it is called for where the hook's command does.
+
+    Fields that are not needed are ignored; a long query is cut.
 
     Raises:
         UnknownHookError: when no such host is known.
@@ -90,7 +92,7 @@ def read_hook(host: str, data: bytes) -> HookInput:
     """
     row = _row(host)
     values = _object(row, data)
-    event = _event(row, values)
+    event = event or _event(row, values)
     query = _text(row, values, row.query) if event == "prompt" else ""
     if query is None:
         raise HookInputError(host, f"{row.query} is missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from memu_fs.backend import (
 from memu_fs.commit import commit_payload
 from memu_fs.config import Config, expanded, load_config
 from memu_fs.digests import digest_bytes
+from memu_fs.event_log import record
 from memu_fs.git import Times
 from memu_fs.listing import listed
 from memu_fs.scope import scope_of
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 class LocalMemory:
     """One or several stores of this machine; all but the first are only read."""
+
+    warmth = "cold"  #: for the local log: whether the index was open before the query came
 
     def __init__(self, stores: Sequence[Store], config: Config | None = None) -> None:
         self.stores = tuple(stores)
@@ -118,7 +122,23 @@ class LocalMemory:
 
         wanted = read_filter(where)
         question = Question(check_query(query), wanted, check_limit(limit, MAX_FILES), content, explain, mode)
-        return answer(self.sidecars, question, self.config.number("freshness_seconds"))
+        started = time.perf_counter()
+        found = answer(self.sidecars, question, self.config.number("freshness_seconds"))
+        self._log(found, (time.perf_counter() - started) * 1000)
+        return found
+
+    def _log(self, found: Retrieval, spent: float) -> None:
+        record(
+            self.stores[0].private,
+            "retrieval",
+            ms=spent,
+            mode=found["mode"],
+            warmth=self.warmth,
+            files=len(found["files"]),
+            segments=len(found["segments"]),
+            resources=len(found["resources"]),
+            stale=found["stale"],
+        )
 
     def commit_results(
         self,

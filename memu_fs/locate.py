@@ -7,8 +7,9 @@ from pathlib import Path
 
 from memu_fs.config import Config, expanded
 from memu_fs.errors import MemuError
-from memu_fs.git import project_of, repository
+from memu_fs.git import repository
 from memu_fs.marker import MARKER
+from memu_fs.project_cache import remembered_project_of
 from memu_fs.scope import Scope
 from memu_fs.store import Store
 
@@ -43,7 +44,7 @@ def find_stores(config: Config, named: Sequence[Path], cwd: Path) -> list[Store]
         roots = list(config.stores)
     if not roots:
         raise NoStoreError
-    return [_open(root) for root in dict.fromkeys(expanded(root).absolute() for root in roots)]
+    return [_open(root) for root in dict.fromkeys((cwd / expanded(root)).absolute() for root in roots)]
 
 
 def store_around(folder: Path) -> Path | None:
@@ -66,7 +67,7 @@ def project_name(config: Config, store: Store, cwd: Path) -> str | None:
     A folder's own name gets a hyphen for each dot, so that a folder ``github.com`` is not taken for the host and
     does not see what belongs to its projects.
     """
-    remote, folder = project_of(cwd)
+    remote, folder = remembered_project_of(cwd)
     if folder == store.root or cwd.resolve().is_relative_to(store.root):
         return None
     for key in (remote, str(folder)):

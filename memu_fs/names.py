@@ -19,6 +19,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODED = re.compile(r"(?:%[0-9A-F]{2})+")
+_CONFLICT_COPY = re.compile(r"^(?P<original>.+)\.conflict-[0-9a-f]{4,64}$")
 
 
 class BadNameError(UsageError):
@@ -72,6 +73,12 @@ def identity_of(path: str) -> tuple[str, str]:
     else:
         rest = rest.removesuffix(".md")
     return track, "/".join(decode_part(part) for part in rest.split("/"))
+
+
+def conflict_original(name: str) -> str | None:
+    """Give the name of the file that a name such as ``a.conflict-0f3c`` is a kept copy of."""
+    match = _CONFLICT_COPY.match(name)
+    return match["original"] if match else None
 
 
 def collision_key(track: str, name: str) -> tuple[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memu_fs import git
+from memu_fs import git, launch
 from memu_fs.errors import MemuError
 from memu_fs.store import Store
 
@@ -51,6 +51,7 @@ class Overview:
     files: dict[str, int]  #: by track
     git: GitOverview | None
     index: IndexOverview
+    daemon: dict[str, Any] | None  #: what a running daemon says of itself
 
     def as_json(self) -> dict[str, object]:
         """Give the shape of ``memu-fs status --json``."""
@@ -60,9 +61,10 @@ class Overview:
 def look(store: Store, sidecar: Sidecar) -> Overview:
     """Look at a store without changing anything."""
     scan = sidecar.scan()
+    daemon = launch.status(store.root)
     counts = Counter(entry.track for entry in scan.walk.entries)
     files = {track: counts[track] for track in ("memory", "skill", "workspace")}
-    return Overview(str(store.root), str(store.marker.id), files, _git(store), _index(sidecar, scan.stale))
+    return Overview(str(store.root), str(store.marker.id), files, _git(store), _index(sidecar, scan.stale), daemon)
 
 
 def _git(store: Store) -> GitOverview | None:

@@ -11,12 +11,11 @@ from functools import cached_property
 
 from memu_fs import front_matter
 from memu_fs.digests import digest_bytes
-from memu_fs.names import identity_of
+from memu_fs.names import conflict_original, identity_of
 from memu_fs.problems import Problem
 from memu_fs.scope import scope_of
 from memu_fs.trust import CONFLICT, ORIGINS, STATUSES
 
-_CONFLICT_COPY = re.compile(r"^(?P<original>.+)\.conflict-[0-9a-f]{4,64}$")
 _KNOWN_TEXT = ("name", "description", "status", "origin", "superseded_by", "verify")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -72,8 +71,7 @@ class RecallFile:
     @property
     def conflict_of(self) -> str | None:
         """The name of the file that this is a conflict copy of."""
-        match = _CONFLICT_COPY.match(self.name)
-        return match["original"] if match else None
+        return conflict_original(self.name)
 
     @property
     def valid_from(self) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from memu_fs import launch
 from memu_fs.store import Store
 
 Files = Mapping[str, str | bytes]
@@ -31,6 +35,8 @@ def isolation(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
             monkeypatch.delenv(name)
     for name, folder in {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".state"}.items():
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / folder))
+    monkeypatch.setenv("MEMU_FS_DAEMON", "off")
+    monkeypatch.setenv("MEMU_FS_RUNTIME", str(home / "run"))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -84,6 +90,65 @@ def git_store(store: MakeStore, git: RunGit) -> MakeStore:
         return made
 
     return make
+
+
+class Device:
+    """Real commands of a user with a private runtime folder, and the daemons that they start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-P", "-m", "memu_fs", *words]
+
+    def run(
+        self, *words: str, cwd: Path | None = None, given: str = "", under: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            cwd=cwd or self.folder,
+            env={**os.environ, **(under or {})},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def start(self, store: Store) -> dict[str, Any]:
+        """Start a store's daemon and wait until its first pass is done."""
+        done = self.run("daemon", "start", "--store", str(store.root))
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = self.wait(lambda: self.status(store, lambda now: now["last_pass"] is not None))
+        return found
+
+    def status(self, store: Store, fits: Callable[[dict[str, Any]], bool] = bool) -> dict[str, Any] | None:
+        found = launch.status(store.root)
+        return found if found and fits(found) else None
+
+    def wait(self, find: Callable[[], Any], seconds: float = 60.0) -> Any:
+        """Wait until something is found; a machine may be slow, so the bound is generous."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := find():
+                return found
+            time.sleep(0.02)
+        raise AssertionError("what was waited for did not come")
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """Give a user whose commands may start daemons; what still runs at the end is stopped."""
+    monkeypatch.setenv("MEMU_FS_EMBEDDER", "hashing")
+    monkeypatch.setenv("MEMU_FS_DAEMON", "auto")
+    monkeypatch.setenv("MEMU_FS_DAEMON_IDLE_MINUTES", "2")
+    monkeypatch.setenv("MEMU_FS_HOOK_SECONDS", "20")
+    yield Device(tmp_path)
+    runtime = Path(os.environ["MEMU_FS_RUNTIME"])
+    if runtime.is_dir():
+        runtime.chmod(0o700)
+    for folder in tmp_path.rglob("memory"):
+        launch.stop(folder.parent.resolve())
 
 
 def write_files(root: Path, files: Files) -> None:

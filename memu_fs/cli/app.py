@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from memu_fs import __version__
-from memu_fs.cli import check, config, doctor, evaluate, index, init, listing, retrieve, show, stats, status
+from memu_fs.cli import check, config, daemon, doctor, evaluate, index, init, listing, retrieve, show, stats, status
 from memu_fs.cli.printing import complain
 from memu_fs.errors import MemuError
 
@@ -34,7 +34,9 @@ app.command("status")(status.status)
 app.command("stats")(stats.stats)
 app.command("doctor")(doctor.doctor)
 app.command("eval")(evaluate.evaluate)
+app.command("watch")(daemon.watch)
 app.add_typer(config.app, name="config")
+app.add_typer(daemon.app, name="daemon")
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,18 +55,11 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    """Run the command of this process; give its exit code."""
     open_closed_streams()
     _speak_utf8()
     try:
-        app(args=list(arguments), prog_name="memu-fs")
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):
-            return _silence()
-        return _flush(leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1)
-    except MemuError as error:
-        complain(f"memu-fs: {error}")
-        return _flush(error.exit_code)
+        code = execute(arguments)
     except BrokenPipeError:
         return _silence()
     except OSError as error:
@@ -72,7 +67,21 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         complain("memu-fs: stopped.")
         return 130
-    return _flush(0)
+    return _flush(code)
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command; give its exit code. A MemuError is one sentence on stderr, never a traceback."""
+    try:
+        app(args=list(arguments), prog_name="memu-fs")
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            raise leaving.__context__ from None
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+    except MemuError as error:
+        complain(f"memu-fs: {error}")
+        return error.exit_code
+    return 0
 
 
 def _refused(error: OSError) -> int:
@@ -109,10 +118,14 @@ def _flush(code: int) -> int:
     except BrokenPipeError:
         return _silence()
     except OSError as error:
-        complain(f"memu-fs: the output could not be written: {error.strerror}.")
-        _silence()
-        return 1
+        return _full(error)
     return code
+
+
+def _full(error: OSError) -> int:
+    complain(f"memu-fs: the output could not be written: {error.strerror}.")
+    _silence()
+    return 1
 
 
 def _silence() -> int:

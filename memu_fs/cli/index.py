@@ -23,10 +23,10 @@ def index(
 
     Example: memu-fs index --store ~/memory
     """
-    from memu_fs.local import sidecar_for
+    from memu_fs.invocation import open_memory
 
     opened, config = open_store(store)
-    sidecar = sidecar_for(opened, config)
+    sidecar = open_memory([opened], config).sidecars[0]
     with progress_bar("embedding") as progress:
         report = sidecar.rebuild(progress=progress) if rebuild else sidecar.update(force=force, progress=progress)
     print_problems(problem for problem in report.problems if problem.level != "notice")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from memu_fs.config import Config, load_config
-from memu_fs.errors import UsageError
+from memu_fs.invocation import current
 from memu_fs.locate import derive_scope, find_stores
 from memu_fs.scope import Scope
 from memu_fs.store import Store
@@ -40,26 +40,19 @@ InactiveOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON (docs/output.md).")]
 
 
-def here() -> Path:
-    """Give the current folder."""
-    try:
-        return Path.cwd()
-    except OSError:
-        raise UsageError("The current folder is gone; go to another one first.") from None
-
-
 def open_store(store: Path | None) -> tuple[Store, Config]:
     """Open the one store that a command works on."""
-    config = load_config()
-    return find_stores(config, [store] if store else [], here())[0], config
+    stores, config = open_stores([store] if store else [])
+    return stores[0], config
 
 
 def open_stores(stores: list[Path] | None) -> tuple[list[Store], Config]:
     """Open every store that a command reads."""
-    config = load_config()
-    return find_stores(config, stores or [], here()), config
+    caller = current()
+    config = load_config(caller.environment)
+    return find_stores(config, stores or [], caller.cwd), config
 
 
 def read_scope(config: Config, store: Store, scope: list[str] | None) -> Scope:
     """Take the scope that was given, else derive it from the working directory."""
-    return Scope.parse(scope) if scope else derive_scope(config, store, here())
+    return Scope.parse(scope) if scope else derive_scope(config, store, current().cwd)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,8 +19,11 @@ from memu_fs.cli.options import (
     read_scope,
 )
 from memu_fs.cli.printing import note, plural, print_json, say
+from memu_fs.config import load_config
 from memu_fs.errors import MemuError, UsageError
+from memu_fs.hooks import HookEvent
 from memu_fs.quoting import visible
+from memu_fs.store import Store
 
 _EXCERPT_LINES = 6
 
@@ -33,23 +37,35 @@ def retrieve(
     content: Annotated[bool, typer.Option("--content", help="Give the whole text of each file.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each hit was ranked.")] = False,
     include_inactive: InactiveOption = False,
+    format_: Annotated[
+        Literal["text", "context"], typer.Option("--format", help="context: quoted data for a prompt.")
+    ] = "text",
+    hook: Annotated[
+        str | None, typer.Option("--hook", metavar="HOST", help="Answer a host's hook: its JSON in, its JSON out.")
+    ] = None,
+    event: Annotated[HookEvent | None, typer.Option("--event", help="With --hook: what it is called for.")] = None,
     batch: Annotated[
         bool, typer.Option("--batch", help="Read one query a line from stdin, write one line of JSON for each.")
     ] = False,
     json: JsonOption = False,
+    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Neither ask nor start a daemon.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr how long it took.")] = False,
 ) -> None:
     """Find the files that answer a query, best first, with the passages that do.
 
     Example: memu-fs retrieve --scope all "how do we rotate certificates"
     """
-    from memu_fs.local import LocalMemory
+    from memu_fs.invocation import current, open_memory
+    from memu_fs.launch import start_for_next_time
 
+    if hook is not None:
+        print(_answer_hook(hook, event, store), end="")
+        return
     stores, config = open_stores(store)
     where: dict[str, object] = {"scope": read_scope(config, stores[0], scope), "include_inactive": include_inactive}
     if track:
         where["track"] = track
-    memory = LocalMemory(stores, config)
+    memory = open_memory(stores, config)
 
     def ask(text: str) -> Any:
         started = time.perf_counter()
@@ -65,8 +81,37 @@ def retrieve(
     answer = ask(" ".join(query or []))
     if json:
         print_json(answer)
+    elif format_ == "context":
+        print_context(answer, stores[0])
     else:
         print_answer(answer, explain=explain, content=content)
+    if not no_daemon and not current().is_served:
+        start_for_next_time(stores[0], config)
+
+
+def _answer_hook(host: str, event: HookEvent | None, store: list[Path] | None) -> str:
+    """Answer a hook inside the daemon."""
+    from memu_fs.hooking import accepted_store, answer_hook
+    from memu_fs.invocation import current, open_memory
+
+    caller = current()
+    config = load_config(caller.environment)
+    opened = accepted_store(config, [caller.cwd / path.expanduser() for path in store or []])
+    if opened is None:
+        return ""
+    memory = open_memory([opened], config)
+    return answer_hook(memory, config, host, event, (caller.stdin or "").encode())
+
+
+def print_context(answer: Any, store: Store) -> None:
+    """Print an answer as quoted data for a prompt."""
+    from memu_fs.context import format_context
+    from memu_fs.git import repository
+
+    found = repository(store.root)
+    text = format_context(answer, store_head=found.head if found else None)
+    if text:
+        print(text)
 
 
 def _answer_lines(ask: Any) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memu_fs.cli.options import JsonOption, StoreOption, open_store
 from memu_fs.cli.printing import plural, print_json, say
 from memu_fs.overview import GitOverview, IndexOverview
@@ -25,8 +27,21 @@ def status(store: StoreOption = None, json: JsonOption = False) -> None:
     say(f"Files  {', '.join([*counts, plural(found.files['workspace'], 'resource')])}")
     say(f"Git    {_about_git(found.git)}")
     say(f"Index  {_about_index(found.index)}")
+    say(f"Daemon {_about_daemon(found.daemon)}")
     for problem in found.index.problems:
         say(f"       {problem}")
+
+
+def _about_daemon(daemon: dict[str, Any] | None) -> str:
+    if daemon is None:
+        return "none runs"
+    parts = [f"process {daemon['pid']}", f"{daemon['memory_mb']:.0f} MB", f"up {daemon['uptime'] / 60:.0f} min"]
+    parts += [f"watches by {daemon['watcher']}"]
+    if daemon["last_pass"]:
+        parts += [f"last pass {daemon['last_pass']['files']} files in {daemon['last_pass_ms']:.0f} ms"]
+    parts += [daemon["watcher_reason"]] if daemon["watcher_reason"] else []
+    parts += [f"last pass failed: {daemon['last_error']}"] if daemon["last_error"] else []
+    return ", ".join(parts)
 
 
 def _about_git(git: GitOverview | None) -> str:
