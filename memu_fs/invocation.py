@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memu_fs.errors import MemuError
+from memu_fs.errors import UsageError
 
 if TYPE_CHECKING:
     from memu_fs.config import Config
@@ -30,11 +30,11 @@ class Invocation:
     warm: Callable[[Sequence[Store], Config], LocalMemory | None] = field(default=lambda _stores, _config: None)
 
 
-class NowhereError(MemuError):
+class NowhereError(UsageError):
     """The working directory is gone."""
 
     def __init__(self) -> None:
-        super().__init__("The current folder does not exist any more; change to another one.")
+        super().__init__("The current folder is gone; go to another one first.")
 
 
 _CURRENT: ContextVar[Invocation | None] = ContextVar("invocation", default=None)

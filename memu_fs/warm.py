@@ -9,7 +9,10 @@ from pathlib import Path
 
 from memu_fs.config import Config, load_config
 from memu_fs.errors import MemuError
+from memu_fs.index.base import Index
 from memu_fs.index.embedder import EmbedderSettings
+from memu_fs.index.held import HeldIndex
+from memu_fs.index.lance import LanceIndex
 from memu_fs.index.sidecar import Level, Sidecar
 from memu_fs.index.sync import Progress, Report
 from memu_fs.local import LocalMemory, embedder_settings, index_location
@@ -27,6 +30,10 @@ class WarmSidecar(Sidecar):
     """An index that a watcher keeps level: while nothing changed, a query looks at no file."""
 
     maintains_for_a_query = False
+
+    def _hold(self, index: LanceIndex) -> Index:
+        """Keep all of it in memory: a query through LanceDB costs more than everything else together."""
+        return HeldIndex(index)
 
     def __init__(self, store: Store, settings: EmbedderSettings, location: Path | None, watcher: Watcher) -> None:
         super().__init__(store, settings, location)

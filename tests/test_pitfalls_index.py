@@ -48,7 +48,7 @@ def memory(root: Path, **variables: str) -> LocalMemory:
 
 def opened(sidecar: Sidecar) -> LanceIndex:
     index = sidecar.index()
-    assert index is not None
+    assert isinstance(index, LanceIndex)
     return index
 
 

@@ -14,9 +14,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from memu_fs.index.base import Where
+from memu_fs.index.base import Index, Where
 from memu_fs.index.embedder import EmbedderSettings
-from memu_fs.index.lance import LanceIndex
 from memu_fs.index.sidecar import Sidecar
 from memu_fs.index.terms import analyse
 from memu_fs.store import Store
@@ -90,7 +89,7 @@ def check_equals_rebuild(root: Path, settings: EmbedderSettings) -> None:
     here.close()
 
 
-def _known(index: LanceIndex) -> dict[str, object]:
+def _known(index: Index) -> dict[str, object]:
     return {path: (replace(state, hints="", read_at=0), index.segments(path)) for path, state in index.files().items()}
 
 
