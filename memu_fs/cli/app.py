@@ -86,8 +86,9 @@ def execute(arguments: Sequence[str]) -> int:
 
 def _refused(error: OSError) -> int:
     """Say what the system would not do: such things are the machine's, not ours."""
-    where = f": {str(error.filename)[:200]}" if error.filename else ""
-    complain(f"memu-fs: {error.strerror or error}{where}.")
+    if error.filename is None:  # only an open stream fails without a name
+        return _full(error)
+    complain(f"memu-fs: {error.strerror or error}: {str(error.filename)[:200]}.")
     _flush(1)
     return 1
 
