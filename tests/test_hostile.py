@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memu_fs.cli.app import run
+from memu_fs.commit import PayloadError, commit_payload
 from memu_fs.config import ConfigError, load_config
 from memu_fs.event_log import record
 from memu_fs.git import file_times
@@ -80,10 +81,12 @@ def test_a_current_folder_that_is_gone_is_said(command: Command, tmp_path: Path)
     os.chdir(gone)
     gone.rmdir()
     try:
-        code, _, said = command("status")
+        said = [command(*arguments) for arguments in (["status"], ["init", "x"], ["list", "--store", "x"])]
     finally:
         os.chdir(before)
-    assert (code, said) == (2, "memu-fs: The current folder is gone; go to another one first.\n")
+    for code, _, sentence in said:
+        assert code in {1, 2}
+        assert sentence.lower() == "memu-fs: the current folder is gone; go to another one first.\n"
 
 
 @pytest.mark.parametrize("name", ["store", "index_location", "embedder_path"])
@@ -300,3 +303,37 @@ def test_a_panic_of_the_database_is_one_of_its_errors() -> None:
     panic = type("RustPanic", (BaseException,), {})
     with pytest.raises(TableError, match="panicked"), reported():
         raise panic
+
+
+def test_a_damaged_cache_that_cannot_be_moved_costs_an_embedding_and_nothing_more(
+    command: Command, store: MakeStore
+) -> None:
+    made = store(OWL)
+    cache = made.private / "cache/vectors.sqlite"
+    (cache.parent / "vectors.sqlite-wal").mkdir(parents=True)
+    (cache.parent / "vectors.sqlite-shm/in the way").mkdir(parents=True)
+    cache.write_bytes(b"damaged" * 1_000)
+    code, out, said = command("index", "--store", made.root)
+    assert (code, said) == (0, "")
+    assert "1 embedded" in out
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"query": "x", "files": ["memory/a"], "lines": {"memory/a": [[1, 1e400]]}}']
+)
+def test_a_query_file_of_nonsense_is_said_in_a_sentence(command: Command, store: MakeStore, line: str) -> None:
+    made = store(OWL)
+    (made.root / "queries.jsonl").write_text(line)
+    code, _, said = command("eval", made.root)
+    assert code == 1
+    assert "queries.jsonl:1 cannot be used" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("payload", [None, 5, "x", {"name": "a"}])
+def test_a_payload_that_is_no_list_is_refused(store: MakeStore, payload: Any) -> None:
+    made = store(OWL)
+    with pytest.raises(PayloadError, match="recall_files must be a list"):
+        commit_payload(made, payload)
+    with pytest.raises(PayloadError, match="resource must be a list"):
+        commit_payload(made, [], payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -77,8 +78,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _refused(error: OSError) -> int:
     """Say what the system would not do: such things are the machine's, not ours."""
-    where = f": {str(error.filename)[:200]}" if error.filename else ""
-    complain(f"memu-fs: {error.strerror or error}{where}.")
+    reason = f"{error.strerror or error}: {str(error.filename)[:200]}" if error.filename else error.strerror or error
+    if error.errno == errno.ENOENT and not error.filename:
+        reason = "the current folder is gone; go to another one first"
+    complain(f"memu-fs: {reason}.")
     _flush(1)
     return 1
 
