@@ -66,7 +66,7 @@ def reported() -> Iterator[None]:
     except (RuntimeError, OSError, ValueError, pa.ArrowException) as error:
         raise TableError(_sentence(error)) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if type(error).__name__ not in {"PanicException", "RustPanic"}:
             raise
         raise TableError("LanceDB panicked") from error
 

@@ -162,6 +162,7 @@ class Sidecar:
 
     def _start_anew(self) -> None:
         """Publish an empty index, for a retrieve that can only fill a part of it in its time."""
+        folders.remove_unfinished(self.location)
         folder = folders.new_folder(self.location)
         LanceIndex.create(folder, self.stamp).close()
         folders.publish(self.location, folder)

@@ -85,9 +85,9 @@ class VectorCache:
 
     def _move_aside(self) -> None:
         self._let_go()
-        for suffix in ("-wal", "-shm"):
-            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
+            for suffix in ("-wal", "-shm"):
+                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
             self._path.replace(f"{self._path}.damaged")
 
     def _let_go(self) -> None:

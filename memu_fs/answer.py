@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from memu_fs.backend import FileHit, Filter, Mode, ResourceHit, Retrieval, SegmentHit
 from memu_fs.digests import file_id
+from memu_fs.errors import MemuError
 from memu_fs.git import Times
 from memu_fs.index.base import FileState, Hit, Index, IndexUnusableError, Where
 from memu_fs.index.build import build
-from memu_fs.index.embedder import EmbedderError
 from memu_fs.index.rank import Candidate, RankedFile, by_file, fuse, order
 from memu_fs.index.scan import Scan
 from memu_fs.index.terms import analyse
@@ -121,7 +121,7 @@ def _embed(sources: Sequence[_Source], question: Question) -> tuple[Mode, Any, s
             reason = "the index holds another embedding space: run memu-fs index"
             return "keyword", None, reason
         vector = embedder.embed_query(question.query[:QUERY_CHARS])
-    except EmbedderError as error:
+    except MemuError as error:  # a key that is missing too: keywords need none
         return "keyword", None, str(error)
     if question.mode == "vector":
         return "vector", vector, "asked for vectors alone"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memu_fs import front_matter, git, recall_file
 from memu_fs.backend import Committed
@@ -108,8 +109,14 @@ def _fields(kind: str, item: Mapping[str, object], allowed: frozenset[str]) -> N
         raise PayloadError(f"{kind} has the unknown field {unknown[0]!r}.")
 
 
+def _list(name: str, items: object) -> list[Any]:
+    if not isinstance(items, list | tuple):
+        raise PayloadError(f"{name} must be a list of objects.")
+    return list(items)
+
+
 def _recall_files(items: Sequence[Mapping[str, object]]) -> Iterator[Item]:
-    for item in items:
+    for item in _list("recall_files", items):
         _fields("A recall file", item, frozenset({"name", "track", "description", "content", "base"}))
         track, name = _text(item, "track") or "memory", _text(item, "name").strip()
         if name:
@@ -117,7 +124,7 @@ def _recall_files(items: Sequence[Mapping[str, object]]) -> Iterator[Item]:
 
 
 def _resources(items: Sequence[Mapping[str, object]]) -> Iterator[Item]:
-    for item in items:
+    for item in _list("resource", items):
         _fields("A resource", item, frozenset({"path", "description"}))
         path, description = _text(item, "path").strip(), _text(item, "description")
         if path:

@@ -204,5 +204,6 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     except FileNotFoundError:
         declared = {}
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}. Correct it, or move it away.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path} cannot be read: {reason}. Correct it, or move it away.") from None
     return Config(path, declared, variables)

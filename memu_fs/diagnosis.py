@@ -60,6 +60,8 @@ def _git(store: Store) -> Finding:
     if not git.is_installed():
         return Finding("git", False, "git is not installed or cannot be run", "install git")
     found = git.repository(store.root)
+    if found is None and git.is_refused(store.root):
+        return Finding("git", False, "git does not use the repository around it", f"git -C {store.root} status")
     if found is None:
         return Finding("git", False, "the store is in no git repository", f"git init {store.root}")
     if found.state:

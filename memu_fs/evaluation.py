@@ -66,7 +66,7 @@ def read_queries(path: Path) -> list[Query]:
         if line.strip():
             try:
                 queries.append(_query(json.loads(line)))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 raise QuerySetError(path, number, f"not a query ({error})") from None
     return queries
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _QUIET = ("--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showRoot=true")
 #: Set inside a git hook, they would turn every command to the repository of that hook.
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+#: They do not go together with literal paths.
+_PATHSPECS = ("GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
 #: How long to wait for another git to let go of the index, in seconds.
 _LOCK_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 _LAST_SECOND = 253_402_300_799  # of the year 9999
@@ -76,6 +78,12 @@ def repository(folder: Path) -> Repository | None:
     branch = _run(folder, "symbolic-ref", "--quiet", "--short", "HEAD")
     lock = (git_dir / "index.lock").exists()
     return Repository(Path(lines[0]), common, head, branch, _state(git_dir), lock)
+
+
+def is_refused(folder: Path) -> bool:
+    """Say whether there is a repository around ``folder`` that git will not use: damaged, or another user's."""
+    found = any(os.path.lexists(above / ".git") for above in (folder, *folder.parents))
+    return found and repository(folder) is None
 
 
 def file_times(root: Path, *, since: str = "", known: Mapping[str, Times] | None = None) -> dict[str, Times] | None:
@@ -155,11 +163,13 @@ def normalise_remote(url: str) -> str | None:
     return f"{host.lower()}/{path}" if path and ".." not in path.split("/") else None
 
 
-def uncommitted(root: Path) -> list[str]:
-    """Give the paths, from ``root``, that differ from the last commit, new files included."""
+def uncommitted(root: Path) -> list[str] | None:
+    """Give the paths, from ``root``, that differ from the last commit, new files included; ``None`` if git fails."""
     prefix = _run(root, "rev-parse", "--show-prefix") or ""
     answer = _run(root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
-    return [field[3:].removeprefix(prefix) for field in (answer or "").split("\0") if len(field) > 3]
+    if answer is None:
+        return None
+    return [field[3:].removeprefix(prefix) for field in answer.split("\0") if len(field) > 3]
 
 
 def init(folder: Path) -> bool:
@@ -229,7 +239,7 @@ def _state(git_dir: Path) -> str | None:
 def _run(folder: Path, *arguments: str) -> str | None:
     """Run git quietly; ``None`` when it fails or is not there."""
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-    for name in _FOREIGN:
+    for name in (*_FOREIGN, *_PATHSPECS):
         os.environ.pop(name, None)
     import git
 

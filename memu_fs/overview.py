@@ -24,7 +24,7 @@ class GitOverview:
     branch: str | None
     head: str
     state: str | None
-    uncommitted: int  #: files of the store that are not committed as they are
+    uncommitted: int | None  #: files of the store that are not committed as they are; ``None`` if git cannot say
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,9 @@ def _git(store: Store) -> GitOverview | None:
     if found is None:
         return None
     own = found.top.resolve() == store.root
-    return GitOverview(str(found.top), own, found.branch, found.head, found.state, len(git.uncommitted(store.root)))
+    paths = git.uncommitted(store.root)
+    count = None if paths is None else len(paths)
+    return GitOverview(str(found.top), own, found.branch, found.head, found.state, count)
 
 
 def _index(sidecar: Sidecar, stale: int) -> IndexOverview:

@@ -55,7 +55,7 @@ def test_outside_a_repository_there_is_nothing(tmp_path: Path) -> None:
     assert repository(tmp_path) is None
     assert repository(tmp_path / "missing") is None
     assert file_times(tmp_path) == {}
-    assert uncommitted(tmp_path) == []
+    assert uncommitted(tmp_path) is None
     assert commit_paths(tmp_path, ["x"], "m") is None
     assert project_of(tmp_path) == (None, tmp_path)
 
@@ -64,7 +64,7 @@ def test_without_git_every_answer_is_empty(repo: Path, no_git: None) -> None:
     assert not is_installed()
     assert repository(repo) is None
     assert file_times(repo) == {}
-    assert uncommitted(repo) == []
+    assert uncommitted(repo) is None
     assert commit_paths(repo, ["memory/a.md"], "m") is None
     assert not init(repo)
 
@@ -167,9 +167,9 @@ def test_a_path_is_never_a_pattern(repo: Path, git: RunGit) -> None:
     for path in ("memory/[ab].md", "memory/e\u0301.md", "memory/two words.md"):
         assert commit_paths(repo, [path], "m")
         assert git("show", "--name-only", "--format=", "-z", cwd=repo).strip("\0\n") == path
-    assert len(uncommitted(repo)) == 5
+    assert len(uncommitted(repo) or []) == 5
     assert commit_paths(repo / "memory", [":x.md", "-x.md"], "m")
-    assert len(uncommitted(repo)) == 3
+    assert len(uncommitted(repo) or []) == 3
 
 
 def test_a_removed_file_can_be_committed(repo: Path, git: RunGit) -> None:
@@ -248,8 +248,8 @@ def test_uncommitted_paths_are_those_of_the_folder(git_store: MakeStore, git: Ru
     root = git_store({"nested/memory/a.md": "a", "memory/b.md": "b"}).root
     for path in ("nested/memory/a.md", "nested/memory/new [1].md", "memory/b.md"):
         (root / path).write_text("changed")
-    assert sorted(uncommitted(root / "nested")) == ["memory/a.md", "memory/new [1].md"]
-    assert len(uncommitted(root)) == 3
+    assert sorted(uncommitted(root / "nested") or []) == ["memory/a.md", "memory/new [1].md"]
+    assert len(uncommitted(root) or []) == 3
 
 
 # Times

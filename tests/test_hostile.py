@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memu_fs.cli.app import run
+from memu_fs.commit import PayloadError, commit_payload
 from memu_fs.config import ConfigError, load_config
 from memu_fs.event_log import record
+from memu_fs.git import file_times
 from memu_fs.index import folders
+from memu_fs.index.lance_table import TableError, reported
 from memu_fs.marker import MARKER, MAX_BYTES
 from memu_fs.quoting import visible
 
@@ -78,10 +81,12 @@ def test_a_current_folder_that_is_gone_is_said(command: Command, tmp_path: Path)
     os.chdir(gone)
     gone.rmdir()
     try:
-        code, _, said = command("status")
+        said = [command(*arguments) for arguments in (["status"], ["init", "x"], ["list", "--store", "x"])]
     finally:
         os.chdir(before)
-    assert (code, said) == (2, "memu-fs: The current folder is gone; go to another one first.\n")
+    for code, _, sentence in said:
+        assert code in {1, 2}
+        assert sentence.lower() == "memu-fs: the current folder is gone; go to another one first.\n"
 
 
 @pytest.mark.parametrize("name", ["store", "index_location", "embedder_path"])
@@ -211,3 +216,124 @@ def test_what_a_file_holds_never_acts_on_a_terminal(command: Command, store: Mak
         _, out, said = command(*arguments, "--store", made.root)
         assert not set(out + said) & set("\x1b\x07\x9b\u202e")
     assert visible("a\tb\u200d\u00e9\n\x00") == "a\tb\u200d\u00e9\\n\\x00"
+
+
+# Git
+
+
+def test_a_repository_that_git_refuses_is_not_called_clean_or_missing(command: Command, git_store: MakeStore) -> None:
+    made = git_store(OWL)
+    (made.root / ".git/HEAD").write_text("")
+    _, out, _ = command("doctor", "--store", made.root)
+    assert f"git does not use the repository around it\n      mend it with: git -C {made.root} status" in out
+    (made.root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (made.root / ".git/index").write_bytes(b"damaged")
+    code, out, _ = command("status", "--store", made.root)
+    assert code == 0
+    assert "all committed" not in out
+    assert "git cannot say" in out
+
+
+@pytest.mark.parametrize("name", ["GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_DIR"])
+def test_variables_of_git_take_no_times_away(git_store: MakeStore, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    made = git_store(OWL)
+    monkeypatch.setenv(name, "1")
+    assert set(file_times(made.root) or {}) == set(OWL)
+
+
+# Settings and answers
+
+
+def test_no_password_of_an_address_is_taken_or_shown(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("MEMU_FS_CONFIG", str(file))
+    code, _, said = command("config", "set", "embedder_url", "http://ada:hush@host/v1")
+    assert code == 2
+    assert "hush" not in said
+    file.write_text('embedder_url = "http://ada:hush@host/v1?key=hush"\n')
+    for arguments in (["config", "show"], ["config", "show", "--json"]):
+        _, out, _ = command(*arguments)
+        assert "http://host/v1" in out
+        assert "hush" not in out
+
+
+def test_a_path_that_is_set_means_the_same_from_every_folder(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MEMU_FS_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.chdir(tmp_path)
+    assert command("config", "set", "index_location", "near")[0] == 0
+    assert load_config().get("index_location") == str(tmp_path / "near")
+    assert command("config", "set", "store", f"one{os.pathsep}~/two")[0] == 0
+    assert load_config().get("store") == [str(tmp_path / "one"), "~/two"]
+
+
+def test_without_the_key_of_its_embedder_it_answers_by_keywords(
+    command: Command, store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = store(OWL)
+    assert command("index", "--store", made.root)[0] == 0
+    monkeypatch.setenv("MEMU_FS_EMBEDDER", "openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, out, said = command("retrieve", "--store", made.root, "owls")
+    assert code == 0
+    assert "hunt by night" in out
+    assert "OPENAI_API_KEY" in said
+
+
+def test_an_index_that_cannot_be_made_leaves_no_more_behind_each_time(
+    command: Command, store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = store(OWL)
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("memu_fs.index.lance_table.create", refuse)
+    for _ in range(3):
+        code, _, said = command("retrieve", "--store", made.root, "owls")
+        assert code == 0
+        assert "No space left" in said
+    assert len([path for path in (made.private / "index").iterdir() if path.is_dir()]) <= 1
+
+
+def test_a_panic_of_the_database_is_one_of_its_errors() -> None:
+    panic = type("RustPanic", (BaseException,), {})
+    with pytest.raises(TableError, match="panicked"), reported():
+        raise panic
+
+
+def test_a_damaged_cache_that_cannot_be_moved_costs_an_embedding_and_nothing_more(
+    command: Command, store: MakeStore
+) -> None:
+    made = store(OWL)
+    cache = made.private / "cache/vectors.sqlite"
+    (cache.parent / "vectors.sqlite-wal").mkdir(parents=True)
+    (cache.parent / "vectors.sqlite-shm/in the way").mkdir(parents=True)
+    cache.write_bytes(b"damaged" * 1_000)
+    code, out, said = command("index", "--store", made.root)
+    assert (code, said) == (0, "")
+    assert "1 embedded" in out
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"query": "x", "files": ["memory/a"], "lines": {"memory/a": [[1, 1e400]]}}']
+)
+def test_a_query_file_of_nonsense_is_said_in_a_sentence(command: Command, store: MakeStore, line: str) -> None:
+    made = store(OWL)
+    (made.root / "queries.jsonl").write_text(line)
+    code, _, said = command("eval", made.root)
+    assert code == 1
+    assert "queries.jsonl:1 cannot be used" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("payload", [None, 5, "x", {"name": "a"}])
+def test_a_payload_that_is_no_list_is_refused(store: MakeStore, payload: Any) -> None:
+    made = store(OWL)
+    with pytest.raises(PayloadError, match="recall_files must be a list"):
+        commit_payload(made, payload)
+    with pytest.raises(PayloadError, match="resource must be a list"):
+        commit_payload(made, [], payload)

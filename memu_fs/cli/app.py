@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -86,9 +87,12 @@ def execute(arguments: Sequence[str]) -> int:
 
 def _refused(error: OSError) -> int:
     """Say what the system would not do: such things are the machine's, not ours."""
-    if error.filename is None:  # only an open stream fails without a name
+    if error.errno == errno.ENOENT and error.filename is None:
+        complain("memu-fs: the current folder is gone; go to another one first.")
+    elif error.filename is None:  # only an open stream fails without a name
         return _full(error)
-    complain(f"memu-fs: {error.strerror or error}: {str(error.filename)[:200]}.")
+    else:
+        complain(f"memu-fs: {error.strerror or error}: {str(error.filename)[:200]}.")
     _flush(1)
     return 1
 

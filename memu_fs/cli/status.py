@@ -50,6 +50,8 @@ def _about_git(git: GitOverview | None) -> str:
     where = "own repository" if git.is_own else f"inside {git.top}"
     parts = [where, git.branch or "detached HEAD"]
     parts += [f"{git.state} in progress"] if git.state else []
+    if git.uncommitted is None:
+        return ", ".join([*parts, f"git cannot say what is committed: run git -C {git.top} status"])
     parts += [f"{git.uncommitted} not committed"] if git.uncommitted else ["all committed"]
     return ", ".join(parts)
 
