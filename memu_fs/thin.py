@@ -96,8 +96,10 @@ def _talk(connection: socket.socket, token: str, path: str, request: object) -> 
             parts = []
             while part := connection.recv(1 << 16):
                 parts.append(part)
-    except OSError:
+    except (TimeoutError, BlockingIOError):
         return None
+    except OSError:
+        return {}
     status, _, answer = b"".join(parts).partition(b"\r\n\r\n")
     try:
         return json.loads(answer) if status[9:12] == b"200" else {}
