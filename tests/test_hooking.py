@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -258,6 +260,16 @@ def test_a_daemon_that_is_too_slow_is_not_waited_for(warm: Hook) -> None:
     assert "Owls hunt voles" in warm.device.wait(lambda: warm.ask(prompt()))
 
 
+def test_a_process_whose_folder_is_gone_is_answered_all_the_same(warm: Hook, tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    words = shlex.join(warm.device.command("retrieve", "--store", str(warm.store.root), "--hook", "claude-code"))
+    command = ["sh", "-c", f"rmdir {folder} && {words}"]
+    done = subprocess.run(command, cwd=folder, input=prompt(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Owls hunt voles" in done.stdout
+
+
 def test_no_time_at_all_is_silence(warm: Hook) -> None:
     assert warm.ask(prompt(), MEMU_FS_HOOK_SECONDS="0") == ""
     assert warm.last()["reason"] == "timeout"
@@ -273,6 +285,7 @@ def test_a_daemon_that_dies_while_it_is_asked_leaves_silence(warm: Hook) -> None
     assert (warm.last()["silent"], warm.last()["reason"]) == (True, "daemon-failed")
     assert warm.ask(prompt()) == ""
     assert warm.last()["reason"] == "daemon-started"
+    warm.device.wait(lambda: warm.device.status(warm.store))
 
 
 def test_a_store_that_cannot_be_written_to_still_gives_its_pinned_files(hook: Hook) -> None:
