@@ -77,8 +77,9 @@ def unit_for(root: Path, platform: str = sys.platform, environment: Mapping[str,
 def find_command(home: Path) -> Command:
     """Find ``memu-fs`` as a service would, else say where this one lies."""
     folders = (str(home / ".local" / "bin"), *_SHARED)
-    if os.name == "nt" or shutil.which("memu-fs", path=os.pathsep.join(folders)):
-        return Command(("memu-fs",), folders, shutil.which("memu-fs") is not None)
+    searched = None if os.name == "nt" else os.pathsep.join(folders)  # a task of Windows gets its user's PATH
+    if shutil.which("memu-fs", path=searched):
+        return Command(("memu-fs",), folders, True)
     return Command((sys.executable, "-P", "-m", "memu_fs"), folders, False)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
 from memu_fs.config import Config, load_config
 from memu_fs.errors import MemuError
 from memu_fs.hooking import Hooked, accepted_store, give_pinned, log_hook
-from memu_fs.hooks import HookEvent, read_hook
+from memu_fs.hooks import HookEvent, HookInput, read_hook
 from memu_fs.launch import start_for_next_time
 from memu_fs.locate import derive_scope
-from memu_fs.store import Store
+from memu_fs.store import Store, make_private
 
 
 def without_daemon(host: str, named: Sequence[str], event: str | None, data: bytes, reason: str) -> str:
@@ -29,22 +30,22 @@ def without_daemon(host: str, named: Sequence[str], event: str | None, data: byt
         return ""
     if reason == "no-daemon" and start_for_next_time(store, config):
         reason = "daemon-started"
+    at = known or "prompt"
     try:
-        hooked = _answer(store, config, host, known, data, reason, started)
+        told = read_hook(host, data, known)
+        at = told.event
+        left = config.number("hook_seconds") - (time.monotonic() - started)
+        hooked = Hooked("", reason) if at == "prompt" else _pinned(store, config, host, told, left)
     except MemuError:
         hooked = Hooked("", "bad-input")
     except OSError:
         hooked = Hooked("", "unreadable")
-    log_hook(store, known or "prompt", hooked, (time.monotonic() - started) * 1000)
+    with suppress(MemuError, OSError):  # the log is lost where nothing can be written
+        make_private(store.root)
+    log_hook(store, at, hooked, (time.monotonic() - started) * 1000)
     return hooked.text
 
 
-def _answer(
-    store: Store, config: Config, host: str, event: HookEvent | None, data: bytes, reason: str, started: float
-) -> Hooked:
-    told = read_hook(host, data, event)
-    if told.event == "prompt":
-        return Hooked("", reason)
-    left = config.number("hook_seconds") - (time.monotonic() - started)
+def _pinned(store: Store, config: Config, host: str, told: HookInput, seconds: float) -> Hooked:
     scope = derive_scope(config, store, told.cwd, host)
-    return give_pinned(store, config, scope, host, told, max(left, 0.05))
+    return give_pinned(store, config, scope, host, told, max(seconds, 0.05))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ def log_hook(store: Store, event: HookEvent, hooked: Hooked, spent: float) -> No
 
 def _is_late() -> bool:
     deadline = current().deadline
-    return deadline is not None and time.monotonic() > deadline
+    return deadline is not None and os.times().elapsed > deadline
 
 
 def relevance(vector: float | None, keyword: float | None) -> float:

@@ -25,7 +25,7 @@ class Invocation:
     environment: Mapping[str, str]
     is_served: bool = False  #: by a daemon
     stdin: str | None = None  #: what was read already, when the caller's own input is out of reach
-    deadline: float | None = None  #: of ``time.monotonic``; the caller has gone after it
+    deadline: float | None = None  #: of ``os.times().elapsed``; the caller has gone after it
     #: gives an open memory for stores and settings, or ``None`` to open one
     warm: Callable[[Sequence[Store], Config], LocalMemory | None] = field(default=lambda _stores, _config: None)
 

@@ -142,9 +142,7 @@ def _cli(serving: Serving, _request: Request, body: Any) -> Any:
             raise NotMineError
         return memory
 
-    seconds = body.get("seconds")
-    deadline = time.monotonic() + seconds if isinstance(seconds, int | float) else None
-    invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), deadline, warm)
+    invocation = Invocation(Path(body["cwd"]), body["env"], True, body.get("stdin"), body.get("deadline"), warm)
     try:
         if config_variables(os.environ)[1:] != config_variables(body["env"])[1:]:
             raise NotMineError

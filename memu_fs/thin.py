@@ -22,7 +22,7 @@ def ask(argv: list[str], seconds: float = 30.0) -> int | None:
     """Let the daemon run a command; print what it says and give its exit code. ``None`` when there is no daemon."""
     try:
         store = find_store(argv)
-        request = _request(argv, None, None)
+        request = _request(argv, os.getcwd(), None, None)
     except OSError:  # the working directory is gone
         return None
     if store is None or None in (sys.stdout, sys.stderr) or not _LEFT_ALONE.isdisjoint(options(argv)):
@@ -63,7 +63,8 @@ def hook(argv: list[str]) -> None:
         except (OSError, ValueError):
             connection = None
         if connection is not None:
-            answer = _talk(connection, token, "/cli", _request(argv, data.decode("utf-8", "replace"), seconds))
+            request = _request(argv, _folder(), data.decode("utf-8", "replace"), os.times().elapsed + seconds)
+            answer = _talk(connection, token, "/cli", request)
             if answer is not None and answer.get("code") == 0:
                 _write(1, answer["stdout"])
                 return
@@ -96,8 +97,10 @@ def _talk(connection: socket.socket, token: str, path: str, request: object) -> 
             parts = []
             while part := connection.recv(1 << 16):
                 parts.append(part)
-    except OSError:
+    except (TimeoutError, BlockingIOError):
         return None
+    except OSError:
+        return {}
     status, _, answer = b"".join(parts).partition(b"\r\n\r\n")
     try:
         return json.loads(answer) if status[9:12] == b"200" else {}
@@ -140,6 +143,14 @@ def _from_environment() -> list[str]:
     return [part for part in os.environ.get("MEMU_FS_STORE", "").split(os.pathsep) if part]
 
 
+def _folder() -> str:
+    """Give the working directory, or the user's own where it has been deleted: a host says itself where it works."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.path.expanduser("~")
+
+
 def _real(folder: str) -> str:
     return os.path.realpath(os.path.expanduser(folder))
 
@@ -168,15 +179,15 @@ def _values(argv: list[str], option: str) -> list[str]:
     return values
 
 
-def _request(argv: list[str], stdin: str | None, seconds: float | None) -> object:
+def _request(argv: list[str], cwd: str, stdin: str | None, deadline: float | None) -> object:
     return {
         "protocol": PROTOCOL,
         "version": __version__,
         "argv": argv,
-        "cwd": os.getcwd(),
+        "cwd": cwd,
         "env": {key: value for key, value in os.environ.items() if key.startswith(_PASSED_ON)},
         "stdin": stdin,
-        "seconds": seconds,
+        "deadline": deadline,
     }
 
 

@@ -34,7 +34,8 @@ def configure(isolation: Path) -> Configure:
     return write
 
 
-def test_nothing_is_set_on_a_new_device(isolation: Path) -> None:
+def test_nothing_is_set_on_a_new_device(isolation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMU_FS_DAEMON")
     config = load_config()
     assert config.path == isolation / ".config/memu-fs/config.toml"
     assert not config.path.exists()
@@ -241,6 +242,7 @@ def test_a_store_can_name_no_setting(store: MakeStore, monkeypatch: pytest.Monke
     lines = [f'{setting.name} = "http://example.org"' for setting in SETTINGS]
     (made.root / ".memu-fs.toml").write_text("format = 1\n" + "\n".join(lines) + '\n[projects]\n"/" = "x"\n')
     monkeypatch.chdir(made.root)
+    monkeypatch.delenv("MEMU_FS_DAEMON")
     config = load_config()
     assert {config.source(setting.name) for setting in SETTINGS} == {"default"}
     assert config.projects == {}

@@ -60,7 +60,7 @@ def ask(store: Store, **changes: Any) -> dict[str, Any] | None:
         "cwd": str(store.root),
         "env": environment,
         "stdin": None,
-        "seconds": None,
+        "deadline": None,
     }
     return thin.exchange(str(store.root), "/cli", request | changes, 20.0)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memu_fs import launch
 from memu_fs.cli.app import run
+from memu_fs.event_log import record
 
 PAGE = (Path(__file__).parents[1] / "docs" / "output.md").read_text("utf-8")
 
@@ -105,8 +107,6 @@ PLAIN: dict[str, Callable[[object], bool]] = {
 @pytest.fixture
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a device with two stores, one of them a git repository, and settings of its own."""
-    for name in [name for name in os.environ if name.startswith(("MEMU_FS_", "GIT_"))]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("MEMU_FS_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("MEMU_FS_EMBEDDER", "hashing")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
@@ -120,6 +120,21 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def daemon(device: Path) -> Iterator[None]:
+    """Start a real daemon of the store, and end it."""
+    type_in("index", "--store", "store")
+    type_in("daemon", "start", "--store", "store")
+    assert launch.wait_for(device / "store") is not None
+    yield
+    launch.stop(device / "store")
+
+
+def type_in(*words: str, given: str = "") -> str:
+    command = [sys.executable, "-P", "-m", "memu_fs", *words]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
+
+
 def commit_all(root: Path) -> None:
     for words in (["add", "memory", "skill"], ["commit", "-q", "-m", "Begin"]):
         name = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
@@ -127,7 +142,7 @@ def commit_all(root: Path) -> None:
 
 
 def test_what_every_command_prints_is_what_the_page_says(
-    device: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    device: Path, daemon: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checker = Checker()
 
@@ -167,6 +182,17 @@ def test_what_every_command_prints_is_what_the_page_says(
     first, second = capsys.readouterr().out.splitlines()
     checker.check("Retrieval", json.loads(first), "first line of the batch")
     checker.check("Failure", json.loads(second), "second line of the batch")
+    ask("Daemon", "daemon", "start", *here)
+    ask("Daemon", "daemon", "status", *here)
+    ask("Installed", "daemon", "install", "--dry-run", *here)
+    ask("Uninstalled", "daemon", "uninstall", *here)
+    assert type_in("retrieve", "--store", "store", "--hook", "generic", given='{"query": "zebras", "cwd": "/"}') == ""
+    record(device / "store" / ".memu", "error", during="pass", reason="disk-full")
+    found = ask("Stats", "stats", *here)
+    assert found["silent_hooks"]
+    assert found["errors"] == {"disk-full": 1}
+    ask("Stopped", "daemon", "stop", *here)
+    ask("Daemon", "daemon", "status", *here)
     unseen = {(name, key) for name, fields in checker.shapes.items() for key in fields} - checker.seen
     assert not unseen, "on the page, printed by nothing"
 
