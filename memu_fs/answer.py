@@ -94,7 +94,7 @@ def answer(sidecars: Sequence[Sidecar], question: Question, seconds: float) -> R
     files = _best(sources, question, vectors, mode, tracks, question.limit) if tracks else []
     resources = []
     if "workspace" in question.wanted.tracks:
-        most = RESOURCES if tracks else question.limit
+        most = min(RESOURCES, question.limit) if tracks else question.limit
         resources = _best(sources, question, vectors, mode, ("workspace",), most)
     return _render(question, mode, reasons, stale, files, resources, several=len(sources) > 1)
 

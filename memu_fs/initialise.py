@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +14,9 @@ from memu_fs.files import replace_file
 from memu_fs.marker import MARKER, Marker, read_marker
 from memu_fs.names import TRACKS
 from memu_fs.store import make_private
+
+_PROJECT_FILES = frozenset({"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md", "CLAUDE.md"})
+_DEEP = 6
 
 
 class NoRoomError(MemuError):
@@ -31,6 +35,8 @@ class Initialised:
     repository: str  #: ``new``, ``existing``, ``inside <folder>`` or ``none``
     config: Path | None  #: the file that now names this store, or ``None`` when one is configured already
     config_mode: str | None
+    configured: Path  #: the store that commands find from other folders
+    outside: int  #: Markdown files in the folder that lie outside the tracks; they are not read
 
     def as_json(self) -> dict[str, object]:
         """Give the shape of ``memu-fs init --json``."""
@@ -40,6 +46,8 @@ class Initialised:
             "repository": self.repository,
             "config": str(self.config) if self.config else None,
             "config_mode": self.config_mode,
+            "configured": str(self.configured),
+            "outside": self.outside,
         }
 
 
@@ -70,7 +78,20 @@ def initialise(folder: Path, config: Config) -> Initialised:
         raise NoRoomError(root, error.strerror or str(error)) from None
     repository = _repository(root)
     changed, mode = _configure(root, config)
-    return Initialised(root, tuple(made), repository, changed, mode)
+    configured = root if changed or not config.stores else config.stores[0]
+    return Initialised(root, tuple(made), repository, changed, mode, configured, _count_outside(root))
+
+
+def _count_outside(root: Path) -> int:
+    """Count the Markdown files that lie outside the track folders; hidden folders are not looked into."""
+    count = 0
+    for folder, names, files in os.walk(root):
+        names[:] = [] if folder.count(os.sep) - str(root).count(os.sep) > _DEEP else sorted(names)
+        names[:] = [name for name in names if not name.startswith(".")]
+        if Path(folder) == root:
+            names[:] = [name for name in names if name not in TRACKS.values()]
+        count += sum(name.endswith(".md") and name not in _PROJECT_FILES for name in files)
+    return count
 
 
 def _repository(root: Path) -> str:

@@ -177,7 +177,7 @@ class Store:
             AmbiguousNameError: when several files have it.
         """
         entries = [entry for entry in self.walk().entries if visible is None or visible(entry)]
-        wanted = unicodedata.normalize("NFC", reference.strip("/"))
+        wanted = unicodedata.normalize("NFC", self._inside(reference).strip("/"))
         tests: list[Callable[[Entry], bool]] = [
             lambda entry: reference in {entry.path, *_full_names(entry)},
             lambda entry: wanted in _full_names(entry),
@@ -192,6 +192,13 @@ class Store:
             if matches:
                 raise AmbiguousNameError(reference, matches)
         raise NoSuchFileError(reference)
+
+    def _inside(self, reference: str) -> str:
+        """Give a path as it counts from the root when it was typed from elsewhere: ``./x`` or an absolute one."""
+        path = Path(reference)
+        if path.is_absolute() and path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        return reference.removeprefix("./")
 
     def write(self, path: str, data: bytes, *, expected: str | None) -> str:
         """Replace a file if it still holds what the caller last saw; give the new digest.

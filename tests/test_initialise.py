@@ -124,3 +124,18 @@ def test_a_marker_that_cannot_be_read_is_never_replaced(tmp_path: Path) -> None:
         initialise(tmp_path, load_config())
     assert (tmp_path / ".memu-fs.toml").read_text() == "format = \n"
     assert not (tmp_path / "memory").exists()
+
+
+def test_markdown_outside_the_tracks_is_counted(tmp_path: Path) -> None:
+    for path in ("notes/a.md", "b.md", "README.md", "memory/c.md", ".hidden/d.md"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("text", "utf-8")
+    assert initialise(tmp_path, load_config({"MEMU_FS_CONFIG": str(tmp_path / "config.toml")})).outside == 2
+
+
+def test_a_second_store_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    variables = {"MEMU_FS_CONFIG": str(tmp_path / "config.toml")}
+    first = initialise(tmp_path / "one", load_config(variables))
+    second = initialise(tmp_path / "two", load_config(variables))
+    assert (first.configured, second.configured) == (first.root, first.root)
+    assert second.config is None

@@ -267,3 +267,9 @@ def test_ids_depend_on_the_store_the_track_and_the_name_alone(store: MakeStore) 
     (two.root / ".memu-fs.toml").write_text('id = "6f1c1d1e-0000-4000-8000-000000000001"\n')
     assert one.id_of("memory", "a") != one.id_of("skill", "a") != one.id_of("memory", "b")
     assert one.id_of("memory", "a") != two.id_of("memory", "a")
+
+
+def test_a_path_typed_from_elsewhere_finds_its_file(store: MakeStore) -> None:
+    made = store({"memory/a.md": "text"})
+    for reference in ("./memory/a.md", str(made.root / "memory" / "a.md")):
+        assert made.find(reference).name == "a"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from memu_fs.cli.options import JsonOption
-from memu_fs.cli.printing import print_json, say
+from memu_fs.cli.printing import plural, print_json, say
 from memu_fs.config import load_config
 
 
@@ -31,12 +31,16 @@ def init(
     say(f"Git: {_about_git(result.repository)}")
     if result.config:
         say(f"Configured as this device's store in {result.config} (mode {result.config_mode})")
+    else:
+        say(f"From other folders commands use {result.configured}; change that with: memu-fs config set store FOLDER")
+    if result.outside:
+        say(f"Not read: {plural(result.outside, 'Markdown file')} outside memory/, skill/ and resource/")
     print("Next: write Markdown files below memory/, then run memu-fs retrieve WORDS")
 
 
 def _about_git(repository: str) -> str:
     return {
-        "new": "a new repository",
+        "new": "a new repository, with .memu-fs.toml committed",
         "existing": "the repository that was there; commit .memu-fs.toml when you like",
         "none": "none; reading works without it, history and sync need it",
     }.get(repository, f"{repository}, whose people commit and share it")

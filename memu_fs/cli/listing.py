@@ -48,6 +48,8 @@ def list_files(
         found += page["recall_files"]
     if json:
         print_json(FilePage(recall_files=found, next_cursor=page["next_cursor"]))
+    elif not found:
+        note("No files here; a store's files lie below memory/, skill/ and resource/.")
     elif tree:
         _print_tree(found)
     else:
