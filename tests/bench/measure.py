@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -56,20 +57,20 @@ class Size:
 
 
 class Clock:
-    """Seconds from entering to leaving, or to now."""
+    """How long a block took, and how long processors worked for it, child processes that ended included."""
 
     def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._end: float | None = None
+        self._start = time.perf_counter(), self._used()
+        self.seconds = self.work = 0.0
 
     def stop(self) -> None:
         """Stand still."""
-        self._end = time.perf_counter()
+        self.seconds, self.work = time.perf_counter() - self._start[0], self._used() - self._start[1]
 
-    @property
-    def seconds(self) -> float:
-        """How long it ran."""
-        return (self._end or time.perf_counter()) - self._start
+    @staticmethod
+    def _used() -> float:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 @contextmanager

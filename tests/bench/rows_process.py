@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from measure import EXAMPLE_STORE, Row, Size, median
+from measure import EXAMPLE_STORE, Row, Size, median, timed
 
 from memu_fs.index.sidecar import Sidecar
 
@@ -36,15 +35,10 @@ def retrieve_large(size: Size, sidecar: Sidecar) -> Row:
 
 
 def _retrieve(name: str, root: Path, query: str, size: Size) -> Row:
-    before = _processor_time()
-    took = median(lambda: _run("retrieve", "--store", str(root), "--scope", "all", "--json", query), size.rounds)
-    busy = (_processor_time() - before) / (size.rounds + 1)
-    return Row(name, f"{took:.2f} s, of it {busy:.2f} s at work", "at most 2.5 s", took <= 2.5)
-
-
-def _processor_time() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    with timed() as clock:
+        took = median(lambda: _run("retrieve", "--store", str(root), "--scope", "all", "--json", query), size.rounds)
+    work = clock.work / (size.rounds + 1)
+    return Row(name, f"{took:.2f} s, of it {work:.2f} s at work", "at most 2.5 s", took <= 2.5)
 
 
 def _run(*arguments: str) -> None:

@@ -14,8 +14,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from memu_fs.index.base import Index, Where
+from memu_fs.index.base import Index, IndexBusyError, Where
 from memu_fs.index.embedder import EmbedderSettings
+from memu_fs.index.folders import writer_lock
 from memu_fs.index.sidecar import Sidecar
 from memu_fs.index.terms import analyse
 from memu_fs.store import Store
@@ -51,16 +52,19 @@ def kill_often(root: Path, settings: EmbedderSettings, kills: int, seed: int) ->
     """
     chance = random.Random(seed)
     environment = {**os.environ, "MEMU_FS_EMBEDDER": settings.embedder}
-    whole = _run(root, environment)
+    longest = _run(root, environment) / 2
     hit = 0
     for number in range(kills):
         edit(root, chance)
         options = ["--rebuild"] if number % 4 == 3 else []
         child = _start(root, environment, options)
-        time.sleep(whole * chance.uniform(0.35, 1.05))
-        hit += child.poll() is None
+        _await_writer(root, child)
+        time.sleep(chance.uniform(0, longest))
+        is_at_it = child.poll() is None
         child.kill()
         child.communicate()
+        hit += is_at_it
+        longest *= 1.15 if is_at_it else 0.6  # machines are faster and slower from one moment to the next
         sidecar = Sidecar(Store(root), settings)
         index = sidecar.index()
         assert index is None or sum(state.segments for state in index.files().values()) == index.count()
@@ -105,6 +109,17 @@ def _text(chance: random.Random) -> str:
 def _start(root: Path, environment: dict[str, str], options: list[str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "memu_fs", "index", "--store", str(root), *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _await_writer(root: Path, child: subprocess.Popen[bytes]) -> None:
+    """Wait until a pass has the writer lock, or has ended."""
+    while child.poll() is None:
+        try:
+            with writer_lock(root / ".memu" / "index", timeout=0):
+                time.sleep(0.005)
+        except IndexBusyError:
+            return
+        time.sleep(0.02)
 
 
 def _run(root: Path, environment: dict[str, str]) -> float:
