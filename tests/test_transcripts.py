@@ -77,5 +77,18 @@ def test_commands_print_what_the_transcript_says(
 
 def test_every_command_has_a_transcript() -> None:
     typed = "".join(path.read_text("utf-8") for path in TRANSCRIPTS)
-    names = ("init", "index", "retrieve", "list", "show", "check", "status", "doctor", "config", "eval", "daemon", "stats")
+    names = (
+        "init",
+        "index",
+        "retrieve",
+        "list",
+        "show",
+        "check",
+        "status",
+        "stats",
+        "doctor",
+        "config",
+        "eval",
+        "daemon",
+    )
     assert [name for name in names if f"memu-fs {name}" not in typed] == []

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import StandIn
+    from e2e.conftest import StandIn
 
 FACT = "The staging database listens on db-7.internal:6432, behind PgBouncer."
 PROMPT = "On which port does the staging database listen?"
