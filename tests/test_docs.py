@@ -88,7 +88,7 @@ def test_shell_examples_in_the_documents_can_be_typed() -> None:
     for source in PAGES:
         for line in re.findall(r"(?m)^(?:\$ )?(memu-fs .+)$", "\n".join(blocks(source.read_text("utf-8"), "sh"))):
             words = shlex.split(line.split(" | ")[0].split(" < ")[0], comments=True)
-            name = " ".join(words[: 3 if words[1] == "config" else 2])
+            name = " ".join(words[: 3 if words[1] in {"config", "daemon"} else 2])
             assert name in COMMANDS, f"{source.name}: {line}"
             COMMANDS[name].make_context(name, words[len(name.split()) :])
 

@@ -85,10 +85,10 @@ def test_every_command_has_a_transcript() -> None:
         "show",
         "check",
         "status",
+        "stats",
         "doctor",
         "config",
         "eval",
         "daemon",
-        "stats",
     )
     assert [name for name in names if f"memu-fs {name}" not in typed] == []
