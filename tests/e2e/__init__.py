@@ -1,1 +1,0 @@
-"""End-to-end tests: real clients of other programs."""
