@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from memu_fs.files import leads_away
+
 #: Beyond this size the log is put aside, and the one put aside before is dropped.
 MAX_BYTES = 2_000_000
 _FOLDER, _CURRENT, _OLDER, _LOCK = "log", "events.jsonl", "events.1.jsonl", "rotate.lock"
@@ -191,7 +193,7 @@ def _checked(kind: str, name: str, value: object) -> object:
 
 
 def _append(folder: Path, line: bytes) -> None:
-    if folder.is_symlink():
+    if leads_away(folder):
         return
     folder.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

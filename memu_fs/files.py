@@ -28,6 +28,11 @@ def replace_file(target: Path, data: bytes, *, mode: int | None = None) -> None:
     sync_folder(target.parent)
 
 
+def leads_away(folder: Path) -> bool:
+    """Say whether a folder, or the one it lies in, is a symbolic link. A clone may come with some in ``.memu``."""
+    return folder.is_symlink() or folder.parent.is_symlink()
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder survive a power cut, where the system can."""
     if os.name != "posix":

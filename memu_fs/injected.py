@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from memu_fs.digests import digest_bytes
-from memu_fs.files import replace_file
+from memu_fs.files import leads_away, replace_file
 
 #: How often a session is given the same segment.
 DEFAULT_LIMIT = 1
@@ -38,6 +38,8 @@ def remember(private: Path, session: str, ids: Iterable[str]) -> None:
     if not given:
         return
     file = _file(private, session)
+    if leads_away(file.parent):
+        return
     counts = _read(file)
     for segment in given:
         counts[segment] = counts.pop(segment, 0) + 1
@@ -52,8 +54,10 @@ def remember(private: Path, session: str, ids: Iterable[str]) -> None:
 
 def forget(private: Path, session: str) -> None:
     """Forget what a session was given: it started anew, or its context was compacted away."""
-    with suppress(OSError):
-        _file(private, session).unlink()
+    file = _file(private, session)
+    if not leads_away(file.parent):
+        with suppress(OSError):
+            file.unlink()
 
 
 def _file(private: Path, session: str) -> Path:

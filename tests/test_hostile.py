@@ -18,6 +18,7 @@ from memu_fs.event_log import record
 from memu_fs.git import file_times
 from memu_fs.index import folders
 from memu_fs.index.lance_table import TableError, reported
+from memu_fs.injected import forget, remember
 from memu_fs.marker import MARKER, MAX_BYTES
 from memu_fs.quoting import visible
 
@@ -337,3 +338,22 @@ def test_a_payload_that_is_no_list_is_refused(store: MakeStore, payload: Any) ->
         commit_payload(made, payload)
     with pytest.raises(PayloadError, match="resource must be a list"):
         commit_payload(made, [], payload)
+
+
+@pytest.mark.parametrize("place", ["", "log", "injected"])
+def test_nothing_is_logged_remembered_or_dropped_through_a_link(
+    command: Command, store: MakeStore, tmp_path: Path, place: str
+) -> None:
+    made, outside = store(OWL), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "photo").write_text("not ours\n")
+    os.utime(outside / "photo", (0, 0))
+    link = made.private / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside)
+    assert command("retrieve", "--store", made.root, "owls")[0] == 0
+    record(made.private, "commit")
+    for session in ("one", "two"):
+        remember(made.private, session, ["segment"])
+        forget(made.private, session)
+    assert [path.name for path in outside.rglob("*")] == ["photo"]
