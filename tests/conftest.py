@@ -22,7 +22,7 @@ RunGit = Callable[..., str]
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("dev", deadline=None, max_examples=60, suppress_health_check=_SLOW)
-settings.register_profile("ci", deadline=None, max_examples=300, suppress_health_check=_SLOW)
+settings.register_profile("ci", deadline=None, max_examples=100, suppress_health_check=_SLOW)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
 
 

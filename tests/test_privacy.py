@@ -12,7 +12,8 @@ _GUARDED = """
 import os, socket, sys
 
 def refuse(event, arguments):
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+    asks = event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+    if asks or (event == "socket.connect" and isinstance(arguments[1], tuple)):
         os._exit(77)
 
 sys.addaudithook(refuse)
