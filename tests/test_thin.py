@@ -245,7 +245,7 @@ def test_a_working_directory_that_is_gone_is_said_in_a_sentence(device: Device, 
         ["sh", "-c", f"rmdir {folder} && {words}"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "memu-fs: The current folder does not exist any more; change to another one.\n"
+    assert done.stderr == "memu-fs: The current folder is gone; go to another one first.\n"
 
 
 def test_stores_have_sockets_of_their_own() -> None:
