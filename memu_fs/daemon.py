@@ -133,6 +133,7 @@ def _keep_level(memory: WarmMemory, watcher: Watcher, stopping: threading.Event)
     A daemon whose passes cannot go on is of no use: it ends, and the next call starts another.
     """
     try:
+        memory.load_model()
         _run_pass(memory)
         memory.warm_up()
         while not stopping.is_set():

@@ -39,11 +39,17 @@ class WarmSidecar(Sidecar):
         super().__init__(store, settings, location)
         self.watcher = watcher
         self._turn = threading.RLock()
+        self._opening = threading.RLock()
         self._known: Level | None = None
         self.last_pass: Report | None = None
         self.last_pass_at: float | None = None
         self.last_pass_ms = 0.0
         self.last_error: str | None = None
+
+    def index(self) -> Index | None:
+        """Give the published index; of several threads that find a new one, one opens it."""
+        with self._opening:
+            return super().index()
 
     def level(self, seconds: float) -> Level:
         """Say how level the index is; look at the files only when something may have changed."""
@@ -104,6 +110,13 @@ class WarmMemory(LocalMemory):
         sidecar = WarmSidecar(store, embedder_settings(config), index_location(config, store), watcher)
         self.sidecars = (sidecar,)
         self.sidecar = sidecar
+
+    def load_model(self) -> None:
+        """Load the model first: a question that comes during the first pass then waits for nothing else."""
+        try:
+            self.sidecar.embedder.embed_query("warm up")
+        except MemuError as error:
+            self.sidecar.last_error = str(error)
 
     def warm_up(self) -> None:
         """Ask once, so that model and index are loaded before the first real question."""

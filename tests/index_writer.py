@@ -112,6 +112,9 @@ def fill(index: LanceIndex, limit: int) -> None:
 
 def intrude(index: LanceIndex, _: int) -> None:
     """Read and then write as a user who may only read."""
+    index.matching(
+        ["owl"], EVERYTHING, 100
+    )  # loads what LanceDB loads late: that user may not see this Python's folder
     if os.geteuid() == 0:
         os.setuid(NOBODY)
     again = LanceIndex.open(index._folder)
