@@ -51,7 +51,7 @@ class Size:
     folder: Path  #: for the stores that are made
     files: int = 10_000
     segments: tuple[int, int] = (10_000, 100_000)
-    copies: int = 5  #: of the example store, for a first index
+    copies: int = 14  #: of the example store, for a first index
     edits: int = 1_000
     rounds: int = 10
 
