@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import random
 import shutil
 import subprocess
@@ -44,16 +44,7 @@ from memu_fs.index.upkeep import maintain_apart
 SCRIPT = Path(__file__).with_name("index_writer.py")
 
 
-def _loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("index_writer", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-writer = _loaded()
+writer: Any = importlib.import_module("index_writer")
 STAMP: Stamp = writer.STAMP
 WORDS: Sequence[str] = writer.WORDS
 EVERYTHING: Where = writer.EVERYTHING

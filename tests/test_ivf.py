@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,16 +21,7 @@ SCRIPT = Path(__file__).with_name("index_writer.py")
 MANY, FEW = 300, 150
 
 
-def _loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("index_writer", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-writer = _loaded()
+writer: Any = importlib.import_module("index_writer")
 EVERYTHING: Where = writer.EVERYTHING
 
 
